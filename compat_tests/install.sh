@@ -7,6 +7,7 @@
 #   install.sh node           Node and npm, for the tests of kafkajs
 #   install.sh docker         Docker, its Compose, and debootstrap for a base image where none can be pulled
 #   install.sh cc             a C compiler, for the load generator of the benchmarks
+#   install.sh kerberos       a key distribution center, and what compiles gssapi and lets kcat use tickets
 #   install.sh network        tools that create network namespaces and cut them off, for campaigns
 # For Debian and its relatives only; elsewhere install the same programs by hand.
 set -eu
@@ -14,6 +15,12 @@ set -eu
 packages=""
 need() { # program package
     command -v "$1" >/dev/null 2>&1 || packages="$packages $2"
+}
+
+need_file() { # files..., package; the files are a pattern that the shell has expanded
+    found="$1"
+    while [ "$#" -gt 1 ]; do shift; done
+    [ -e "$found" ] || packages="$packages $1"
 }
 
 for what in "$@"; do
@@ -30,9 +37,18 @@ for what in "$@"; do
             need debootstrap debootstrap
             docker compose version >/dev/null 2>&1 || need docker-compose docker-compose
             ;;
+        kerberos)
+            need krb5kdc krb5-kdc
+            need kadmin.local krb5-admin-server
+            need kinit krb5-user
+            need krb5-config libkrb5-dev
+            need cc "gcc libc6-dev"
+            need_file /usr/lib/*/sasl2/libgssapiv2.so libsasl2-modules-gssapi-mit
+            need_file /usr/include/python3*/Python.h python3-dev
+            ;;
         network) need ip iproute2; need ss iproute2; need iptables iptables ;;
         kafka) need java openjdk-17-jre-headless; need mvn maven ;;
-        *) echo "usage: $0 [cc] [docker] [go] [java] [kafka] [kcat] [network] [node]" >&2; exit 2 ;;
+        *) echo "usage: $0 [cc] [docker] [go] [java] [kafka] [kcat] [kerberos] [network] [node]" >&2; exit 2 ;;
     esac
 done
 [ -n "$packages" ] || exit 0

@@ -42,6 +42,7 @@ ROWS = {
     "assignors": ("assignors", lambda: KAFKA_VERSION),
     "authorizer": ("authorizer", lambda: KAFKA_VERSION),
     "security": ("security", lambda: KAFKA_VERSION),
+    "kerberos": ("kerberos", lambda: KAFKA_VERSION),
     "tools": ("kafka_tools", lambda: KAFKA_VERSION),
     "differential": ("differential", lambda: "-"),
     "transaction-script": ("transaction_script", lambda: "-"),

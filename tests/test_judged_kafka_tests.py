@@ -48,7 +48,9 @@ def test_a_failing_test_that_uses_broker_internals_is_judged_insides() -> None:
 @pytest.mark.parametrize(
     ("reported", "capability"),
     [
-        ("kwire: sasl.enabled.mechanisms: GSSAPI is not served on listener A; use some of PLAIN", "Kerberos (GSSAPI)"),
+        ("kwire: listener.name.a.gssapi.sasl.jaas.config: is missing; give the key tab", "Kerberos (GSSAPI)"),
+        ("kwire: sasl.mechanism.inter.broker.protocol: GSSAPI is not served, and listener A", "Kerberos (GSSAPI)"),
+        ("kwire: sasl.enabled.mechanisms: GSSAPI on listener A needs the extra kerberos", "Kerberos (GSSAPI)"),
         ("kwire: some.setting: is not served yet, only its default", "the setting some.setting"),
     ],
 )

@@ -17,7 +17,8 @@ IN_THIS_JVM = r"Unable to find metric|AssertionError: metric not found|No such M
 """Errors of tests that look for a broker's metrics in their own JVM."""
 #: Capability to patterns of the error that a client, a node or `kwire format` reports without it.
 BY_ERROR = {
-    "Kerberos (GSSAPI)": r"GSSAPI is not served|directory\.api\.ldap",
+    "Kerberos (GSSAPI)": r"GSSAPI is not served|gssapi\.sasl\.jaas\.config|needs the extra kerberos"
+    r"|directory\.api\.ldap",
     "unsigned tokens (OAUTHBEARER)": r"sasl\.oauthbearer\.token\.endpoint\.url: is no URL",
     "remote storage": r"remote\.(?:log|storage)\S*: is not served|REMOTE_|remote\.storage\.enable",
     "plugins in Java": r"(?:callback\.class|policy\.class\.name|reporters|plugin|builder\.class)\S*: is not served"

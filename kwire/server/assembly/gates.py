@@ -10,6 +10,8 @@ from kwire.server.node.node import Node
 from kwire.server.requests.authentication_gate import AuthenticationGate
 from kwire.server.security.sasl.bearer_keys import BearerKeys
 from kwire.server.security.sasl.current_sasl import CurrentSaslSettings
+from kwire.server.security.sasl.gssapi_server import Exchange, GssapiServer, KerberosAcceptor
+from kwire.server.security.sasl.kerberos_settings import KerberosSettings
 from kwire.server.security.sasl.listener_sasl import ListenerSasl
 from kwire.server.security.sasl.oauthbearer import BearerSettings, BearerTokens
 
@@ -23,8 +25,11 @@ def gates(node: Node, listeners: Listeners, dispatcher_of: Callable[[str], Handl
             return dispatcher
         settings = CurrentSaslSettings(name, node.config, node.settings, node.dynamic_configs)
         tokens = _bearer_tokens(node, settings().bearer_tokens)
+        kerberos = _kerberos(node, name, settings().kerberos)
         gate = AuthenticationGate(
-            ListenerSasl(name, settings, lambda: node.metadata_log.image_for_logins, node.token_logins, tokens),
+            ListenerSasl(
+                name, settings, lambda: node.metadata_log.image_for_logins, node.token_logins, tokens, kerberos
+            ),
             dispatcher,
             settings=node.settings,
             limits=listeners.limits,
@@ -51,3 +56,13 @@ def _bearer_tokens(node: Node, settings: BearerSettings | None) -> BearerTokens 
     )
     node.background.run(keys.run())
     return BearerTokens(settings, keys, node.clock.wall_ms)
+
+
+def _kerberos(
+    node: Node, listener_name: str, settings: KerberosSettings | None
+) -> Callable[[KerberosSettings], GssapiServer] | None:
+    """Return a function that begins an exchange of GSSAPI; None if the listener does not enable it."""
+    if settings is None:
+        return None
+    acceptor = KerberosAcceptor(listener_name, settings)
+    return lambda current: GssapiServer(Exchange(acceptor, current), node.workers)

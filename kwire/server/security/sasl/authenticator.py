@@ -25,7 +25,7 @@ from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHan
 from kwire.protocol.primitives import Buffer
 from kwire.protocol.schema import find_message, schema_of
 from kwire.server.security.sasl.listener_sasl import ListenerSasl
-from kwire.server.security.sasl.mechanism import AuthenticationError, ServerMechanism
+from kwire.server.security.sasl.mechanism import GSSAPI, AuthenticationError, ServerMechanism
 
 HANDSHAKE_KEY: Final = ApiKey.SASL_HANDSHAKE.to_bytes(2, "big")
 VERSIONS_KEY: Final = ApiKey.API_VERSIONS.to_bytes(2, "big")
@@ -47,9 +47,9 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Response that is sent at once."""
+    """Response that is sent at once; None for none."""
 
-    buffers: list[Buffer]
+    buffers: list[Buffer] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +195,10 @@ class Authenticator:
             challenge = self._evaluate(token)
         except AuthenticationError as error:
             return self._fail(error.reason)
+        if challenge is None:
+            return self._prepare()
+        if self.is_complete and self.mechanism == GSSAPI:  # its client expects no answer, as its exchange is over
+            return Answer(None)
         return Answer([len(challenge).to_bytes(4, "big") + challenge])
 
     def _token_in_request(self, frame: bytes) -> Step:
@@ -212,12 +216,22 @@ class Authenticator:
             code = ErrorCode.SASL_AUTHENTICATION_FAILED
             response = SaslAuthenticateResponse(error_code=code, error_message=told)
             return self._fail(error.reason, _framed(header, response))
+        if challenge is None:
+            return self._prepare()
         lifetime_ms = self._lifetime_ms if self.is_complete else 0
         response = SaslAuthenticateResponse(auth_bytes=challenge, session_lifetime_ms=lifetime_ms)
         return Answer(_framed(header, response))
 
-    def _evaluate(self, token: bytes) -> bytes:
-        """Return the challenge, and complete the authentication if it was the last one. Raises AuthenticationError."""
+    def _prepare(self) -> Preparation:
+        assert self._exchange is not None, "a token was evaluated"
+        assert self._exchange.preparation is not None, "the mechanism waits for it"
+        return Preparation(self._exchange.preparation)
+
+    def _evaluate(self, token: bytes) -> bytes | None:
+        """Return the challenge, and complete the authentication if it was the last one; None to prepare it first.
+
+        Raises AuthenticationError.
+        """
         exchange = self._exchange
         assert exchange is not None, "the handshake has begun an exchange"
         if self._is_other_mechanism:
@@ -226,7 +240,7 @@ class Authenticator:
                 told=f"The SASL mechanism of a session cannot be changed by re-authentication from {self.mechanism}",
             )
         challenge = exchange.evaluate(token)
-        if exchange.is_complete:
+        if challenge is not None and exchange.is_complete:
             self._complete(exchange)
         return challenge
 

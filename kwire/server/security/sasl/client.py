@@ -19,7 +19,7 @@ from kwire.repeated_messages import RepeatedMessages
 from kwire.seams import Clock, Workers
 from kwire.server.security.sasl.bearer_client import TokenSource
 from kwire.server.security.sasl.jaas import LoginModule
-from kwire.server.security.sasl.mechanism import OAUTHBEARER, PLAIN, SERVED, AuthenticationError
+from kwire.server.security.sasl.mechanism import GSSAPI, OAUTHBEARER, PLAIN, SERVED, AuthenticationError
 from kwire.server.security.sasl.sasl_settings import jaas_key, read_module
 from kwire.server.security.sasl.scram import MECHANISMS, ScramClient, new_nonce
 from kwire.server.settings.setting_rules import RuleBrokenError
@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 Ask = Callable[[Any], Awaitable[Any]]
 """Function that sends a request of a login and returns its response."""
+MECHANISMS_OF_NODES: Final = tuple(mechanism for mechanism in SERVED if mechanism != GSSAPI)
+"""Mechanisms by which a node can log in."""
 SESSION_USED: Final = 0.85, 0.95
 """Part of a session's lifetime after which a node authenticates again, chosen at random as Kafka's clients do."""
 
@@ -50,10 +52,10 @@ def read_credentials(mechanism_key: str, mechanism: str, listener_name: str, tex
 
     `mechanism_key` is the setting that names the mechanism; `texts` are the given settings with their prefixes.
     """
-    if mechanism not in SERVED:
+    if mechanism not in MECHANISMS_OF_NODES:
         raise RuleBrokenError(
             f"{mechanism_key}: {mechanism} is not served, and listener {listener_name} uses SASL; "
-            f"use one of {','.join(SERVED)}"
+            f"use one of {','.join(MECHANISMS_OF_NODES)}"
         )
     if mechanism == OAUTHBEARER:
         return Credentials(mechanism=mechanism, user="", password="")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import ipaddress
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.configs.config_keys import ConfigError, parse
 from kwire.cluster.configs.settings import CurrentSettings
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.server.security.sasl.gssapi_server import KerberosAcceptor
+from kwire.server.security.sasl.kerberos_names import RULES_KEY
+from kwire.server.security.sasl.kerberos_settings import SERVICE_KEY
 from kwire.server.security.sasl.mechanism import PLAIN
 from kwire.server.security.sasl.sasl_settings import MECHANISMS_KEY, SaslSettings, read_sasl_settings
 from kwire.server.settings.config import BrokerConfig, ListenerAddress, SettingError
@@ -19,11 +22,16 @@ from kwire.server.settings.setting_rules import RuleBrokenError
 
 logger = logging.getLogger(__name__)
 
+_ALTERABLE: Final = (MECHANISMS_KEY, RULES_KEY, SERVICE_KEY)
+"""Settings of SASL that are altered without the prefix of a listener; others are checked with their prefix alone."""
+
 
 def sasl_settings_at_start(address: ListenerAddress, config: BrokerConfig) -> SaslSettings:
     """Return the SASL settings of a listener. Raises SettingError. Warns about passwords that travel unprotected."""
     try:
         settings = read_sasl_settings(address.name, config.values, config.parsed)
+        if settings.kerberos is not None:
+            KerberosAcceptor(address.name, settings.kerberos)  # the keys must be there
     except (RuleBrokenError, ConfigError) as error:
         raise SettingError(str(error)) from None
     uses_tls = config.security_protocols[address.name].uses_tls
@@ -90,4 +98,5 @@ def check_altered_sasl(
 
 
 def _typed(values: Mapping[str, Any], texts: Mapping[str, str]) -> Mapping[str, Any]:
-    return {**values, MECHANISMS_KEY: parse(BROKER_KEYS[MECHANISMS_KEY], texts.get(MECHANISMS_KEY, ""))}
+    altered = {key: parse(BROKER_KEYS[key], texts[key]) for key in _ALTERABLE if key in texts}
+    return {**values, **altered}

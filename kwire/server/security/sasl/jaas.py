@@ -18,6 +18,7 @@ _PREFIX: Final = "org.apache.kafka.common.security."
 PLAIN_MODULE: Final = _PREFIX + "plain.PlainLoginModule"
 SCRAM_MODULE: Final = _PREFIX + "scram.ScramLoginModule"
 OAUTHBEARER_MODULE: Final = _PREFIX + "oauthbearer.OAuthBearerLoginModule"
+KERBEROS_MODULE: Final = "com.sun.security.auth.module.Krb5LoginModule"
 
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 _TOKEN: Final = re.compile(

@@ -9,7 +9,8 @@ PLAIN: Final = "PLAIN"
 SCRAM_SHA_256: Final = "SCRAM-SHA-256"
 SCRAM_SHA_512: Final = "SCRAM-SHA-512"
 OAUTHBEARER: Final = "OAUTHBEARER"
-SERVED: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
+GSSAPI: Final = "GSSAPI"
+SERVED: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER, GSSAPI)
 """Mechanisms that a listener may enable."""
 
 
@@ -47,7 +48,10 @@ class ServerMechanism(Protocol):
 
     @property
     def preparation(self) -> Callable[[], Awaitable[None]] | None:
-        """Work that must end before the client's next token is evaluated; None without any."""
+        """Work that must end before a token of the client is evaluated, the next or the same one; None without any."""
 
-    def evaluate(self, token: bytes) -> bytes:
-        """Return the challenge for a client's token. Raises AuthenticationError, after which the exchange is over."""
+    def evaluate(self, token: bytes) -> bytes | None:
+        """Return the challenge for a client's token; None if the preparation must end and the same token come again.
+
+        Raises AuthenticationError, after which the exchange is over.
+        """

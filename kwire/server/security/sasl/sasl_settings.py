@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kwire.server.security.sasl.jaas import (
+    KERBEROS_MODULE,
     OAUTHBEARER_MODULE,
     PLAIN_MODULE,
     SCRAM_MODULE,
@@ -18,7 +19,8 @@ from kwire.server.security.sasl.jaas import (
     LoginModule,
     parse_jaas,
 )
-from kwire.server.security.sasl.mechanism import OAUTHBEARER, PLAIN, SERVED
+from kwire.server.security.sasl.kerberos_settings import KerberosSettings, read_kerberos_settings
+from kwire.server.security.sasl.mechanism import GSSAPI, OAUTHBEARER, PLAIN, SERVED
 from kwire.server.security.sasl.oauthbearer import BearerSettings, read_bearer_settings
 from kwire.server.settings.listener_values import values_of_listener
 from kwire.server.settings.setting_rules import RuleBrokenError
@@ -27,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 MECHANISMS_KEY: Final = "sasl.enabled.mechanisms"
 JAAS_KEY: Final = "sasl.jaas.config"
-_MODULES: Final = {PLAIN: PLAIN_MODULE, OAUTHBEARER: OAUTHBEARER_MODULE}
+_MODULES: Final = {PLAIN: PLAIN_MODULE, OAUTHBEARER: OAUTHBEARER_MODULE, GSSAPI: KERBEROS_MODULE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,8 @@ class SaslSettings:
     """Login modules by mechanism; SCRAM needs one only for connections to other nodes."""
     bearer_tokens: BearerSettings | None
     """Settings of tokens, if OAUTHBEARER is enabled."""
+    kerberos: KerberosSettings | None
+    """Settings of Kerberos, if GSSAPI is enabled."""
     reauthentication_ms: Mapping[str, int]
     """Longest lifetime of a session by mechanism; 0 for no limit."""
 
@@ -54,15 +58,20 @@ def read_sasl_settings(name: str, texts: Mapping[str, str], values: Mapping[str,
     """
     own = values_of_listener(name, texts, values)
     mechanisms = tuple(own[MECHANISMS_KEY])
-    _check_mechanisms(name, mechanisms, is_given=_is_given(name, texts))
+    _check_mechanisms(name, mechanisms)
     modules = {mechanism: module for mechanism in mechanisms if (module := read_module(name, mechanism, texts))}
     if PLAIN in mechanisms and PLAIN not in modules:
         raise RuleBrokenError(f"{jaas_key(name, PLAIN)}: is missing; give the users of {PLAIN} there")
     bearer_tokens = None
     if OAUTHBEARER in mechanisms:
         bearer_tokens = read_bearer_settings(name, values_of_listener(name, texts, values, mechanism=OAUTHBEARER))
+    kerberos = None
+    if GSSAPI in mechanisms:
+        of_gssapi = values_of_listener(name, texts, values, mechanism=GSSAPI)
+        kerberos = read_kerberos_settings(jaas_key(name, GSSAPI), modules.get(GSSAPI), of_gssapi)
     return SaslSettings(
         mechanisms=mechanisms,
+        kerberos=kerberos,
         bearer_tokens=bearer_tokens,
         receive_bytes_max=own["sasl.server.max.receive.size"],
         modules=modules,
@@ -78,16 +87,7 @@ def jaas_key(listener_name: str, mechanism: str) -> str:
     return f"listener.name.{listener_name.lower()}.{mechanism.lower()}.{JAAS_KEY}"
 
 
-def _is_given(name: str, texts: Mapping[str, str]) -> bool:
-    return MECHANISMS_KEY in texts or f"listener.name.{name.lower()}.{MECHANISMS_KEY}" in texts
-
-
-def _check_mechanisms(name: str, mechanisms: tuple[str, ...], *, is_given: bool) -> None:
-    if not is_given:
-        raise RuleBrokenError(
-            f"{MECHANISMS_KEY}: listener {name} uses SASL, and the default GSSAPI is not served; "
-            f"set it to some of {','.join(SERVED)}"
-        )
+def _check_mechanisms(name: str, mechanisms: tuple[str, ...]) -> None:
     other = [mechanism for mechanism in mechanisms if mechanism not in SERVED]
     if other or not mechanisms:
         named = f"{', '.join(other)} is not served" if other else "is empty"

@@ -50,10 +50,11 @@ class Peer:
         assert isinstance(request, SaslAuthenticateRequest)
         assert self._exchange is not None
         try:
-            token = self._lie(self._exchange.evaluate(bytes(request.auth_bytes)))
+            challenge = self._exchange.evaluate(bytes(request.auth_bytes))
         except AuthenticationError:
             return SaslAuthenticateResponse(error_code=58, error_message="no")
-        return SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=LIFETIME_MS)
+        assert challenge is not None
+        return SaslAuthenticateResponse(auth_bytes=self._lie(challenge), session_lifetime_ms=LIFETIME_MS)
 
 
 def log_in(peer: Peer, mechanism: str, password: str, workers: CountingWorkers | None = None) -> float | None:

@@ -23,22 +23,22 @@ from tests.support.running import RunningBroker
 from tests.support.waiting import eventually
 
 JAAS = "listener.name.sasl.plain.sasl.jaas.config"
-SERVED = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
+SERVED = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER,GSSAPI"
 WRONG: dict[str, tuple[dict[str, str | None], str]] = {
     "the default": (
         {"sasl.enabled.mechanisms": None},
         (
-            "sasl.enabled.mechanisms: listener SASL uses SASL, and the default GSSAPI is not served; "
-            "set it to some of PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
+            "listener.name.sasl.gssapi.sasl.jaas.config: is missing; give the key tab and the principal of GSSAPI "
+            "there, or set sasl.enabled.mechanisms to other mechanisms"
         ),
     ),
     "another mechanism": (
-        {"sasl.enabled.mechanisms": "PLAIN,GSSAPI"},
-        f"sasl.enabled.mechanisms: GSSAPI is not served on listener SASL; use some of {SERVED}",
+        {"sasl.enabled.mechanisms": "PLAIN,NTLM"},
+        f"sasl.enabled.mechanisms: NTLM is not served on listener SASL; use some of {SERVED}",
     ),
     "no mechanism": (
         {"sasl.enabled.mechanisms": ""},
-        "sasl.enabled.mechanisms: is empty on listener SASL; use some of PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        f"sasl.enabled.mechanisms: is empty on listener SASL; use some of {SERVED}",
     ),
     "no users": ({JAAS: None}, f"{JAAS}: is missing; give the users of PLAIN there"),
     "half a string": (
@@ -112,9 +112,9 @@ def test_mechanisms_are_altered_while_the_broker_runs(tmp_path: Path) -> None:
             return list(client.ask(SaslHandshakeRequest(mechanism="?"), 1).mechanisms)
 
     with RunningBroker(tmp_path, settings_of(node_id="1")) as broker:
-        code, message = alter(broker, mechanisms, "GSSAPI")
+        code, message = alter(broker, mechanisms, "NTLM")
         assert code == ErrorCode.INVALID_REQUEST
-        assert message.endswith(f"GSSAPI is not served on listener SASL; use some of {SERVED}")
+        assert message.endswith(f"NTLM is not served on listener SASL; use some of {SERVED}")
         code, message = alter(broker, JAAS, f'{PLAIN_MODULE} required user_a="Geheim";')
         assert code == ErrorCode.INVALID_CONFIG, "it names a class"
         assert "Geheim" not in message
