@@ -2,8 +2,8 @@
 
 Each round starts both brokers one after the other, on fresh directories, and the order changes from round to round.
 The table shows each figure's median over the rounds with the lowest and highest value, and the ratio of the medians.
-A full run of at least three rounds writes its table and the plot into docs/benchmarks.md; so does the row
-three-brokers, without the plot.
+A full run of at least three rounds writes its table and the plot into docs/benchmarks.md; so do the row three-brokers,
+and the rows tls and acls together, without the plot.
 The rows growth and growth-... are separate runs (benchmarks/growth).
 """
 
@@ -60,6 +60,8 @@ def main() -> None:
     if not (arguments.row or arguments.broker) and arguments.rounds >= SHOWN_SINCE:
         page.write("measured", samples, f"{arguments.rounds} rounds, three of Kafka's own perf tools")
         page.plot(samples)
+    if set(arguments.row or ()) == {"tls", "acls"} and not arguments.broker:
+        page.write("security", samples, "3 brokers of each, alternately")
     if arguments.row == ["three-brokers"] and not arguments.broker:
         page.write("three brokers", samples, "3 clusters of each, 30 takeovers")
     sys.exit(bool(report.missed(samples)))
