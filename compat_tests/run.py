@@ -63,8 +63,8 @@ CLUSTERS = ("quorum", "cluster", "replication", "mixed", "upgrade")
 """Rows with several nodes, which run separately."""
 ALONE = ("starvation", "exchanged-groups", *CLUSTERS)
 """Rows that a run without ROW leaves out because they take long."""
-WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "share-state", "old-clients", "franz-go"}
-"""Rows without a short form: they need Kafka's jars for the comparison, a compiler of Go, or an idle machine."""
+WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "share-state", "old-clients", "franz-go", "kerberos"}
+"""Rows that a short run leaves out: they need Kafka's jars, a compiler, a KDC, or an idle machine."""
 NEED_KAFKA = {
     "images",
     "assignors",

@@ -96,6 +96,7 @@ def settings_of(bootstrap: str, ports: tuple[int, ...], kdc: Kdc, identity: Path
         "ssl.keystore.location": str(identity),
         "sasl.enabled.mechanisms": "GSSAPI",
         "sasl.kerberos.service.name": SERVICE,
+        "connection.failed.authentication.delay.ms": "0",  # repeated failures of an address are delayed more and more
         "sasl.kerberos.principal.to.local.rules": RULES,
         "authorizer.class.name": STANDARD,
         "super.users": "User:ANONYMOUS;User:alice;User:admin",

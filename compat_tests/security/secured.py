@@ -95,6 +95,7 @@ def settings_of(files: Files, port: int, provider: Provider) -> tuple[dict[str, 
         "listener.name.certified.ssl.client.auth": "required",
         "listener.name.expired.ssl.keystore.location": str(files.expired_broker),
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        "connection.failed.authentication.delay.ms": "0",  # repeated failures of an address are delayed more and more
         "delegation.token.secret.key": "secret of the tokens",
         "authorizer.class.name": STANDARD,
         "super.users": "User:ANONYMOUS;User:admin",

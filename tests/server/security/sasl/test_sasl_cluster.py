@@ -103,7 +103,8 @@ def test_three_nodes_over_sasl(mechanism: str, protocol: str, tmp_path: Path, ca
         eventually(lambda: len(clients[0].ask(MetadataRequest(topics=[]), 12).brokers) == 3, "three brokers")
         created = clients[0].ask(create_request("t", replicas=3), 7)
         assert created.topics[0].error_code == 0
-        leader = clients[0].ask(MetadataRequest(topics=None), 12).topics[0].partitions[0].leader_id
+        (topic,) = eventually(lambda: clients[0].ask(MetadataRequest(topics=None), 12).topics, "the topic")
+        leader = topic.partitions[0].leader_id
 
         def logged(words: str) -> int:
             return sum(words in record.getMessage() for record in caplog.records)
