@@ -118,7 +118,7 @@ def draw(seed: int, simulation: Simulation, promise: Promise | None = None) -> D
     random_source = simulation.random_source.child("draw")
     session_ms = random_source.pick((3000, 6000, 9000))
     controllers = 0 if seed % 3 == 0 else 3
-    is_secured = seed % SECURED_SEEDS == 1
+    is_secured = seed % SECURED_SEEDS == 3
     promise = promise or draw_promise(seed, random_source.child("promise"), has_controllers=controllers > 0)
     return Draw(
         controllers=controllers,

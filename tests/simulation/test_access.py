@@ -15,7 +15,7 @@ from tests.simulation.cluster_ledger import Ledger
 from tests.support.access_rights import ENTRIES, GUARDED
 from tests.support.compiled import replaces_methods
 
-SECURED_SEED = 1
+SECURED_SEED = 8
 
 
 def test_row_35_a_changed_acl_counts_on_all_brokers_within_a_second() -> None:

@@ -77,7 +77,7 @@ class NodeTls:
         """Use the stores of committed settings and of changed files for new connections, while the node runs."""
         await self._was_committed.wait()
         await self._reload_all(is_start=True)
-        while self._listeners:
+        while True:
             await self._commit_or_interval()
             if self._was_committed.is_set():
                 await self._reload_all(is_start=False)
@@ -85,6 +85,9 @@ class NodeTls:
                 await self._reload_changed_files()
 
     async def _commit_or_interval(self) -> None:
+        if not self._listeners:
+            await self._was_committed.wait()
+            return
         with suppress(TimeoutError):
             async with asyncio.timeout(WATCH_INTERVAL_S):
                 await self._was_committed.wait()
