@@ -164,10 +164,13 @@ def _convert(key: ConfigKey, raw: str, text: str) -> Any:
         return float(text.rstrip("fFdD") if text[-1] in "fFdD" else text)
     if kind is ConfigType.LIST:
         return [item.strip() for item in text.split(",")] if text else []
-    known = {key.default, key.kafka_default, *key.built_in}
-    if kind is ConfigType.CLASS and not key.names_plug_in and text not in known:
+    if kind is ConfigType.CLASS and not _is_known_class(key, text):
         raise ConfigError(key.name, raw, f"Class {text} could not be found.")
     return text
+
+
+def _is_known_class(key: ConfigKey, text: str) -> bool:
+    return key.names_plug_in or text in (key.default, key.kafka_default) or text in key.built_in
 
 
 def _integer(key: ConfigKey, raw: str, text: str) -> int:
