@@ -53,6 +53,7 @@ WAIT_SECONDS_MAX = 5.0
 SETTLE_SECONDS = 60.0
 LARGE_BATCHES = 70
 MEGABYTE = 1024 * 1024
+SETTINGS = {"auto_create_topics_enable": "false", "log_segment_delete_delay_ms": "1000", "log_retention_ms": "-1"}
 KEPT_TOPICS = ("__consumer_offsets", REJECTED, OPENED, honest.TOPIC)
 EVIDENCE = Evidence(
     name="frames",
@@ -222,23 +223,27 @@ def look(server: Confined, directory: Path, base_descriptors: int, outcome: Outc
 def run(directory: Path, *, frames: int, seed: int, first: int = 0) -> Outcome:
     """Run a whole campaign."""
     outcome = Outcome()
-    settings = {"auto_create_topics_enable": "false", "log_segment_delete_delay_ms": "1000", "log_retention_ms": "-1"}
-    with confined(directory, settings) as server:
+    with confined(directory, SETTINGS) as server:
         outcome.how = server.how
         prepare(server)
         outcome.base_bytes, descriptors = server.memory_bytes, server.descriptors
         with honest_clients(outcome, server.bootstrap_server):
             uvloop.run(attack(server, seed, first, frames, outcome))
-        outcome.peak_bytes = server.memory_peak_bytes
-        if server.is_alive:
-            clean_up(server)
-            look(server, directory, descriptors, outcome)
-        else:
-            outcome.problems.append(f"the broker ended with status {server.process.poll()}")
-        if server.killed_for_memory:
-            outcome.problems.append("killed for its memory")
-        outcome.problems += [f"log: {line}" for line in server.errors()[:5]]
+        conclude(server, directory, descriptors, outcome)
     return outcome
+
+
+def conclude(server: Confined, directory: Path, base_descriptors: int, outcome: Outcome) -> None:
+    """Add what the attack has left: memory, problems of a living broker, its end, its log."""
+    outcome.peak_bytes = server.memory_peak_bytes
+    if server.is_alive:
+        clean_up(server)
+        look(server, directory, base_descriptors, outcome)
+    else:
+        outcome.problems.append(f"the broker ended with status {server.process.poll()}")
+    if server.killed_for_memory:
+        outcome.problems.append("killed for its memory")
+    outcome.problems += [f"log: {line}" for line in server.errors()[:5]]
 
 
 def main() -> None:

@@ -10,7 +10,6 @@ listener, release all memory, and do nothing for clients that are not logged in.
 from __future__ import annotations
 
 import argparse
-import socket
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,17 +17,11 @@ from pathlib import Path
 
 import uvloop
 
+from compat_tests.harness.ports import free_ports
 from kwire.protocol.messages.metadata import MetadataRequest
 from tests.campaign.confined import Confined, confined
 from tests.campaign.evidence import Evidence, current_commit
-from tests.campaign.frames import (
-    Outcome,
-    cells_of,
-    clean_up,
-    honest_clients,
-    look,
-    prepare,
-)
+from tests.campaign.frames import SETTINGS, Outcome, cells_of, conclude, honest_clients, prepare
 from tests.campaign.secured_attack import LOCKED, STOLEN, SecuredAttack, SecuredShots
 from tests.campaign.secured_listener import PROTOCOLS, SecuredListener
 from tests.hostile.frames import Shot
@@ -92,10 +85,9 @@ def look_for_intruders(server: Confined, outcome: Outcome) -> None:
 def run(directory: Path, protocol: str, *, frames: int, seed: int) -> Outcome:
     """Attack one listener."""
     outcome = Outcome()
-    listener = SecuredListener.create(protocol, _free_port(), directory)
+    listener = SecuredListener.create(protocol, free_ports(1)[0], directory)
     listener.write(directory / "listener.json")
-    settings = {"auto_create_topics_enable": "false", "log_segment_delete_delay_ms": "1000", "log_retention_ms": "-1"}
-    with confined(directory, settings | listener.settings) as server:
+    with confined(directory, SETTINGS | listener.settings) as server:
         outcome.how = server.how
         prepare(server)
         with RawClient(server.bootstrap_server) as client:
@@ -104,23 +96,10 @@ def run(directory: Path, protocol: str, *, frames: int, seed: int) -> Outcome:
         outcome.base_bytes, descriptors = server.memory_bytes, server.descriptors
         with honest_clients(outcome, f"127.0.0.1:{listener.port}", str(directory / "listener.json")):
             uvloop.run(attack(server, listener, seed, frames, outcome))
-        outcome.peak_bytes = server.memory_peak_bytes
         if server.is_alive:
             look_for_intruders(server, outcome)
-            clean_up(server)
-            look(server, directory, descriptors, outcome)
-        else:
-            outcome.problems.append(f"the broker ended with status {server.process.poll()}")
-        if server.killed_for_memory:
-            outcome.problems.append("killed for its memory")
-        outcome.problems += [f"log: {line}" for line in server.errors()[:5]]
+        conclude(server, directory, descriptors, outcome)
     return outcome
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def main() -> None:

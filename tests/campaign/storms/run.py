@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import resource
-import socket
 import statistics
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
 
+from compat_tests.harness.ports import free_ports
 from tests.campaign.confined import Confined, confined
 from tests.campaign.evidence import Evidence, current_commit
 from tests.campaign.secured_listener import PASSWORD, USER, SecuredListener
@@ -127,7 +127,7 @@ def _python(module: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
 def run_round(storm: str, directory: Path, seconds: float) -> Round:
     """Start a broker and measure honest clients before the storm and beside it."""
     kind, found = STORMS[storm], Round()
-    listener = SecuredListener.create(kind.protocol, _free_port(), directory, rsa_bits=RSA_BITS)
+    listener = SecuredListener.create(kind.protocol, free_ports(1)[0], directory, rsa_bits=RSA_BITS)
     file = directory / "listener.json"
     listener.write(file)
     settings = listener.settings | {"log_retention_ms": "-1"}
@@ -165,12 +165,6 @@ def _measure(
 
 def _p99(roles: dict[str, dict[str, float]]) -> dict[str, float]:
     return {name: round(figures["p99"], 2) for name, figures in roles.items()}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _connections_max() -> int:
