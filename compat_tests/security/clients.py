@@ -22,7 +22,7 @@ from compat_tests.harness.waiting import eventually
 from compat_tests.kafka_python import client as kafka_python_client
 from compat_tests.kafka_tools.tools import ToolBox
 from compat_tests.kcat.tool import kcat_command
-from compat_tests.security import bearer
+from compat_tests.security import oauthbearer
 from compat_tests.security.go_client import FranzGo
 from compat_tests.security.node_client import KafkaJs
 from compat_tests.security.secured import Login
@@ -169,7 +169,7 @@ class Confluent:
     @staticmethod
     def _settings(login: Login) -> dict[str, object]:
         found: dict[str, object] = {**librdkafka_settings(login)}
-        if login.mechanism == bearer.MECHANISM:  # with other mechanisms, a client would wait for the first token
+        if login.mechanism == oauthbearer.MECHANISM:  # with other mechanisms, a client would wait for the first token
             found["oauth_cb"] = lambda _: login.provider.token(login.user)
         return found
 
@@ -187,13 +187,13 @@ def librdkafka_settings(login: Login) -> dict[str, str]:
 
 def identity_provider(login: Login) -> dict[str, str]:
     """Return the settings by which librdkafka gets tokens from the identity provider itself."""
-    if login.mechanism != bearer.MECHANISM:
+    if login.mechanism != oauthbearer.MECHANISM:
         return {}
     return {
         "sasl.oauthbearer.method": "oidc",
         "sasl.oauthbearer.client.id": login.user,
         "sasl.oauthbearer.client.secret": login.password,
-        "sasl.oauthbearer.token.endpoint.url": f"{login.provider.url}{bearer.TOKEN}",
+        "sasl.oauthbearer.token.endpoint.url": f"{login.provider.url}{oauthbearer.TOKEN}",
     }
 
 
@@ -322,11 +322,11 @@ def command_config(login: Login, directory: Path, *, short_timeout: bool = False
 
 
 def _java_login(login: Login) -> dict[str, str]:
-    if login.mechanism == bearer.MECHANISM:
+    if login.mechanism == oauthbearer.MECHANISM:
         return {
-            "sasl.jaas.config": f"{bearer.MODULE} required;",
-            "sasl.login.callback.handler.class": bearer.LOGIN,
-            "sasl.oauthbearer.token.endpoint.url": f"{login.provider.url}{bearer.TOKEN}",
+            "sasl.jaas.config": f"{oauthbearer.MODULE} required;",
+            "sasl.login.callback.handler.class": oauthbearer.LOGIN,
+            "sasl.oauthbearer.token.endpoint.url": f"{login.provider.url}{oauthbearer.TOKEN}",
             "sasl.oauthbearer.client.credentials.client.id": login.user,
             "sasl.oauthbearer.client.credentials.client.secret": login.password,
         }

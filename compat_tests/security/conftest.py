@@ -6,7 +6,7 @@ from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScram
 from compat_tests.confluent_kafka_client.client import admin, create_topic
 from compat_tests.harness.brokers import new_broker
 from compat_tests.harness.waiting import eventually
-from compat_tests.security.bearer import KEYS, TOKEN, running_provider
+from compat_tests.security.oauthbearer import KEYS, TOKEN, running_provider
 from compat_tests.security.secured import PLAINTEXT, USERS, Files, Secured, of_apache_kafka, settings_of
 
 

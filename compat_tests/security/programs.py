@@ -57,7 +57,7 @@ def task_of(login: Login) -> dict[str, object]:
         "user": login.user,
         "password": login.password,
         "isToken": login.is_token,
-        "bearer": "" if login.provider is None else login.provider.token(login.user)[0],
+        "oauthbearer_token": "" if login.provider is None else login.provider.token(login.user)[0],
         "authority": str(login.authority or ""),
         "identity": str(login.identity or ""),
     }

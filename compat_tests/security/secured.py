@@ -16,8 +16,8 @@ from cryptography.x509.oid import NameOID
 from compat_tests.confluent_kafka_client.client import admin
 from compat_tests.harness.ports import HOST, free_ports
 from compat_tests.harness.waiting import eventually
-from compat_tests.security import bearer
-from compat_tests.security.bearer import Provider
+from compat_tests.security import oauthbearer
+from compat_tests.security.oauthbearer import Provider
 from kwire.server.node.authorizers import STANDARD
 from kwire.server.security.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
 from tests.support.certificates import Authority, name_of
@@ -30,7 +30,7 @@ EXPIRED = "EXPIRED"
 LISTENERS = {name: name for name in PROTOCOLS} | {CERTIFIED: SSL, EXPIRED: SSL}
 """Listener name to security protocol."""
 SCRAM = "SCRAM-SHA-256", "SCRAM-SHA-512"
-MECHANISMS = ("PLAIN", *SCRAM, bearer.MECHANISM)
+MECHANISMS = ("PLAIN", *SCRAM, oauthbearer.MECHANISM)
 USERS = {"admin": "admin-secret", "alice": "alice-secret"}
 """Users of all mechanisms; admin is a super user, and alice has no rights."""
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from compat_tests.security import bearer
+from compat_tests.security import oauthbearer
 from compat_tests.security.clients import CLIENTS, kcat_gets_tokens, kcat_repeats_its_nonce
 from compat_tests.security.secured import (
     CERTIFIED,
@@ -92,7 +92,7 @@ def test_records_pass_each_way(secured, new_topic, name, listener, mechanism, tm
         secured.allow("carol", new_topic)
     if name == "kcat" and mechanism in SCRAM and kcat_repeats_its_nonce():
         assert ERRORS[name][NO_LOGIN] in CLIENTS[name].refusal(login, new_topic, tmp_path)
-    elif name == "kcat" and mechanism == bearer.MECHANISM and not kcat_gets_tokens():
+    elif name == "kcat" and mechanism == oauthbearer.MECHANISM and not kcat_gets_tokens():
         assert "not supported in this build" in CLIENTS[name].refusal(login, new_topic, tmp_path)
     else:
         assert CLIENTS[name].round_trip(login, new_topic, values, tmp_path) == values
@@ -115,7 +115,7 @@ def test_a_login_is_refused(secured, new_topic, name, listener, mechanism, chang
 
 @pytest.mark.parametrize("name", among(["kafka-python", "confluent-kafka", "aiokafka", "franz-go", "kafkajs"]))
 def test_a_token_with_another_key_is_refused(secured, new_topic, name, tmp_path):
-    login = secured.login(SASL_SSL, bearer.MECHANISM, provider=bearer.Provider(0))
+    login = secured.login(SASL_SSL, oauthbearer.MECHANISM, provider=oauthbearer.Provider(0))
     refusal = CLIENTS[name].refusal(login, new_topic, tmp_path)
     expected = ERRORS[name][NO_LOGIN] if name not in UNREAD_REASON else UNREAD_REASON[name][secured.name]
     assert expected in refusal

@@ -21,12 +21,13 @@ const timeout = 30 * time.Second
 
 // Task has the login of a client, and the values that it produces. Empty fields are not used.
 type Task struct {
-	Address, Topic                    string
-	UsesTLS                           bool
-	Mechanism, User, Password, Bearer string
-	IsToken                           bool
-	Authority, Identity               string
-	Values                            []string
+	Address, Topic            string
+	UsesTLS                   bool
+	Mechanism, User, Password string
+	OauthbearerToken          string `json:"oauthbearer_token"`
+	IsToken                   bool
+	Authority, Identity       string
+	Values                    []string
 }
 
 // Result has the consumed values, or the error.
@@ -142,7 +143,7 @@ func mechanismOf(task Task) (sasl.Mechanism, error) {
 	case "SCRAM-SHA-512":
 		return credentials.AsSha512Mechanism(), nil
 	case "OAUTHBEARER":
-		return oauth.Auth{Token: task.Bearer}.AsMechanism(), nil
+		return oauth.Auth{Token: task.OauthbearerToken}.AsMechanism(), nil
 	}
 	return nil, fmt.Errorf("unknown mechanism %q", task.Mechanism)
 }

@@ -22,7 +22,7 @@ const saslOf = task => ({
   mechanism: task.mechanism.toLowerCase(),
   username: task.user,
   password: task.password,
-  oauthBearerProvider: async () => ({ value: task.bearer }),
+  oauthBearerProvider: async () => ({ value: task.oauthbearer_token }),
 })
 
 const produce = async (client, task) => {
