@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kwire.server.network.listener import Handle
 from kwire.server.network.listeners import Listeners
@@ -10,10 +11,12 @@ from kwire.server.node.node import Node
 from kwire.server.requests.authentication_gate import AuthenticationGate
 from kwire.server.security.sasl.bearer_keys import BearerKeys
 from kwire.server.security.sasl.current_sasl import CurrentSaslSettings
-from kwire.server.security.sasl.gssapi_server import Exchange, GssapiServer, KerberosAcceptor
-from kwire.server.security.sasl.kerberos_settings import KerberosSettings
 from kwire.server.security.sasl.listener_sasl import ListenerSasl
 from kwire.server.security.sasl.oauthbearer import BearerSettings, BearerTokens
+
+if TYPE_CHECKING:
+    from kwire.server.security.sasl.gssapi_server import GssapiServer
+    from kwire.server.security.sasl.kerberos_settings import KerberosSettings
 
 
 def gates(node: Node, listeners: Listeners, dispatcher_of: Callable[[str], Handle]) -> Callable[[str], Handle]:
@@ -64,5 +67,11 @@ def _kerberos(
     """Return a function that begins an exchange of GSSAPI; None if the listener does not enable it."""
     if settings is None:
         return None
+    from kwire.server.security.sasl.gssapi_server import (  # noqa: PLC0415 as in sasl_settings
+        Exchange,
+        GssapiServer,
+        KerberosAcceptor,
+    )
+
     acceptor = KerberosAcceptor(listener_name, settings)
     return lambda current: GssapiServer(Exchange(acceptor, current), node.workers)

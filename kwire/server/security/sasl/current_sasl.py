@@ -11,10 +11,7 @@ from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.configs.config_keys import ConfigError, parse
 from kwire.cluster.configs.settings import CurrentSettings
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.server.security.sasl.gssapi_server import KerberosAcceptor
-from kwire.server.security.sasl.kerberos_names import RULES_KEY
-from kwire.server.security.sasl.kerberos_settings import SERVICE_KEY
-from kwire.server.security.sasl.mechanism import PLAIN
+from kwire.server.security.sasl.mechanism import PLAIN, RULES_KEY, SERVICE_KEY
 from kwire.server.security.sasl.sasl_settings import MECHANISMS_KEY, SaslSettings, read_sasl_settings
 from kwire.server.settings.config import BrokerConfig, ListenerAddress, SettingError
 from kwire.server.settings.dynamic_configs import DynamicConfigs
@@ -31,6 +28,8 @@ def sasl_settings_at_start(address: ListenerAddress, config: BrokerConfig) -> Sa
     try:
         settings = read_sasl_settings(address.name, config.values, config.parsed)
         if settings.kerberos is not None:
+            from kwire.server.security.sasl.gssapi_server import KerberosAcceptor  # noqa: PLC0415 as in sasl_settings
+
             KerberosAcceptor(address.name, settings.kerberos)  # the keys must be there
     except (RuleBrokenError, ConfigError) as error:
         raise SettingError(str(error)) from None

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kwire.server.security.sasl.mechanism import RULES_KEY
 from kwire.server.settings.setting_rules import RuleBrokenError
 
-RULES_KEY: Final = "sasl.kerberos.principal.to.local.rules"
 DEFAULT: Final = "DEFAULT"
 PATTERN_MEMORY_MAX: Final = 1024 * 1024
 """Most bytes that a compiled pattern may take."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from kwire.server.security.sasl.jaas import LoginModule
-from kwire.server.security.sasl.kerberos_names import RULES_KEY, UserNames
+from kwire.server.security.sasl.kerberos_names import UserNames
+from kwire.server.security.sasl.mechanism import RULES_KEY, SERVICE_KEY
 from kwire.server.settings.setting_rules import RuleBrokenError
 
-SERVICE_KEY: Final = "sasl.kerberos.service.name"
 SERVICE_OPTION: Final = "serviceName"
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from kwire.server.security.sasl.kerberos_settings import KerberosSettings
 from kwire.server.security.sasl.mechanism import GSSAPI, OAUTHBEARER, PLAIN, ServerMechanism
 from kwire.server.security.sasl.oauthbearer import BearerTokens, OAuthBearerServer
 from kwire.server.security.sasl.plain import PlainServer
 from kwire.server.security.sasl.sasl_settings import SaslSettings
 from kwire.server.security.sasl.scram import MECHANISMS, ScramServer, UnknownUsers, Users
 from kwire.server.security.sasl.token_logins import TokenLogins
+
+if TYPE_CHECKING:
+    from kwire.server.security.sasl.kerberos_settings import KerberosSettings
 
 
 class ListenerSasl:

@@ -12,6 +12,8 @@ OAUTHBEARER: Final = "OAUTHBEARER"
 GSSAPI: Final = "GSSAPI"
 SERVED: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER, GSSAPI)
 """Mechanisms that a listener may enable."""
+RULES_KEY: Final = "sasl.kerberos.principal.to.local.rules"
+SERVICE_KEY: Final = "sasl.kerberos.service.name"
 
 
 class AuthenticationError(Exception):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kwire.server.security.sasl.jaas import (
     KERBEROS_MODULE,
@@ -19,11 +19,13 @@ from kwire.server.security.sasl.jaas import (
     LoginModule,
     parse_jaas,
 )
-from kwire.server.security.sasl.kerberos_settings import KerberosSettings, read_kerberos_settings
 from kwire.server.security.sasl.mechanism import GSSAPI, OAUTHBEARER, PLAIN, SERVED
 from kwire.server.security.sasl.oauthbearer import BearerSettings, read_bearer_settings
 from kwire.server.settings.listener_values import values_of_listener
 from kwire.server.settings.setting_rules import RuleBrokenError
+
+if TYPE_CHECKING:
+    from kwire.server.security.sasl.kerberos_settings import KerberosSettings
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +69,9 @@ def read_sasl_settings(name: str, texts: Mapping[str, str], values: Mapping[str,
         bearer_tokens = read_bearer_settings(name, values_of_listener(name, texts, values, mechanism=OAUTHBEARER))
     kerberos = None
     if GSSAPI in mechanisms:
+        # Other brokers start without the modules of Kerberos.
+        from kwire.server.security.sasl.kerberos_settings import read_kerberos_settings  # noqa: PLC0415
+
         of_gssapi = values_of_listener(name, texts, values, mechanism=GSSAPI)
         kerberos = read_kerberos_settings(jaas_key(name, GSSAPI), modules.get(GSSAPI), of_gssapi)
     return SaslSettings(
