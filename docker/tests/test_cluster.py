@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from proof.compose import Project
+from proof.consuming import consumed_values
 from proof.image import docker
 
 from compat_tests.harness.ports import free_ports
@@ -85,21 +86,7 @@ def produce(cluster, topic, first, last):
 def values(cluster, topic, count):
     """Return at least `count` values, read as the member of a new group."""
     group = f"{topic}-{uuid.uuid4().hex[:8]}"
-    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
-    client = Consumer(settings)
-    client.subscribe([topic])
-    found = []
-
-    def all_are_there():
-        found.extend(each.value() for each in client.consume(500, timeout=1.0) if each.error() is None)
-        return len(found) >= count
-
-    try:
-        eventually(all_are_there, f"{count} records", SECONDS)
-        client.commit(asynchronous=False)
-    finally:
-        client.close()
-    return found
+    return consumed_values({"bootstrap.servers": cluster.bootstrap}, topic, group, count, SECONDS)
 
 
 def consume(cluster, topic, count):

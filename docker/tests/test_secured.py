@@ -1,7 +1,7 @@
 """The Compose file of a secured cluster: users log in over TLS, and may do only what an entry allows."""
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -15,6 +15,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from proof.compose import Project
+from proof.consuming import consumed_values
 from proof.image import docker
 
 from compat_tests.harness.ports import free_ports
@@ -71,19 +72,7 @@ class SecuredCluster:
         return errors
 
     def consume(self, user, topic, count):
-        client = Consumer(self.settings(user) | {"group.id": topic, "auto.offset.reset": "earliest"})
-        client.subscribe([topic])
-        found = []
-
-        def all_are_there():
-            found.extend(each.value() for each in client.consume(500, timeout=1.0) if each.error() is None)
-            return len(found) >= count
-
-        try:
-            eventually(all_are_there, f"{count} records", SECONDS)
-        finally:
-            client.close()
-        return found
+        return consumed_values(self.settings(user), topic, topic, count, SECONDS)
 
 
 @pytest.fixture(scope="module")
