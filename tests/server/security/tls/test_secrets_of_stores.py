@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import serialization
 
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from tests.security.canary import found_in_logs, log_everything
-from tests.server.security.tls.test_reload import PREFIX, Scene
+from tests.server.security.tls.test_reload import PREFIX, Scene, uses
 from tests.support.certificates import Authority, Identity
 from tests.support.raw_client import RawClient
 
@@ -37,6 +37,7 @@ def test_row_52_no_log_line_has_a_secret_of_a_key_store(tmp_path: Path, caplog: 
         stores = {"keystore_type": "PKCS12", "keystore_location": path}
         scene.rejected(**stores, keystore_password=WRONG)
         assert scene.alter(**stores, keystore_password=PASSWORD)[1] == ""
+        uses(scene, identities[0])
         identities[1].jks_file(scene.key_store, PASSWORD, WRONG)
         scene.rejected(**stores | {"keystore_type": "JKS"}, keystore_password=PASSWORD)
         scene.rejected(keystore_type="PEM", keystore_key=identities[2].key_pem(INLINE), key_password=WRONG)
