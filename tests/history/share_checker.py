@@ -97,12 +97,6 @@ class _Checks:
         self._lock_seconds = lock_seconds
         self._limit = limit
         self._starts = sorted((each for each in events if isinstance(each, Start)), key=lambda each: each.completed)
-        self._first_seen: dict[str, float] = {}
-        """Time of the first response within each lease."""
-        for event in events:
-            if isinstance(event, Delivery | Acknowledged) and event.lease is not None:
-                first_seen = self._first_seen.get(event.lease, NEVER)
-                self._first_seen[event.lease] = min(first_seen, event.completed)
         self._unanswered = [each for each in events if isinstance(each, Unanswered)]
         self._records: dict[int, Record] = {}
         for event in events:
@@ -188,7 +182,7 @@ class _Checks:
         # An earlier delivery may have a higher count, which a new leader did not know.
         count = max(before, key=lambda each: each.completed).count
         for each in record.deliveries:
-            if each.invoked >= released.completed and each.count <= count and not self._is_replaced(each, released):
+            if each.invoked >= released.completed and each.count <= count and not _is_replaced(each, released):
                 text = f"is delivered to {each.session} with count {each.count} after a release at {count}"
                 yield self._finding(LOWER, record.offset, text)
 
@@ -197,16 +191,10 @@ class _Checks:
     def _repeats(self, record: Record) -> Iterator[Finding]:
         stored = [each for each in record.completions if each.outcome == OK]
         for each in record.deliveries:
-            earlier = (done for done in stored if done.completed <= each.invoked and not self._is_replaced(each, done))
+            earlier = (done for done in stored if done.completed <= each.invoked and not _is_replaced(each, done))
             if (done := next(earlier, None)) is not None:
                 text = f"is delivered to {each.session} at {each.completed} and was complete at {done.completed}"
                 yield self._finding(REPEATED, record.offset, text)
-
-    def _is_replaced(self, delivery: Delivery, stored: Acknowledged) -> bool:
-        """Return True if a delivery is that of a leader before the one that stored an acknowledgement."""
-        if delivery.lease is None or stored.lease is None:
-            return False
-        return self._first_seen[delivery.lease] < self._first_seen[stored.lease]
 
     def _may_be_complete(self, record: Record, at: float) -> bool:
         """Return True if a record that was sent may be complete at a time."""
@@ -230,3 +218,13 @@ class _Checks:
 
 def _is_within(event: Event, begin: float, end: float) -> bool:
     return begin <= event.invoked and event.completed <= end
+
+
+def _is_replaced(delivery: Delivery, stored: Acknowledged) -> bool:
+    """Return True if a delivery may be that of a leader before the one that stored an acknowledgement.
+
+    A fetch is served in the leader epoch in which it was sent, or in a later one.
+    """
+    if delivery.leader_epoch is None or stored.leader_epoch is None:
+        return False
+    return delivery.leader_epoch < stored.leader_epoch

@@ -6,7 +6,7 @@ Times are seconds of virtual time. A broker serves a request at some moment betw
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 NEVER: Final = float("inf")
 OK: Final = "ok"
@@ -17,6 +17,14 @@ ACCEPT: Final = 1
 RELEASE: Final = 2
 REJECT: Final = 3
 """Types of acknowledgements, with their numbers in requests."""
+
+
+class Lease(NamedTuple):
+    """Time for which one process keeps one state of a share partition, as its leader."""
+
+    leader_epoch: int
+    process: int = 0
+    load: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +55,10 @@ class Delivery(Event):
     last: int
     count: int
     """Delivery count."""
-    lease: str | None
-    """Name of the time for which one process kept one state of the share partition; None if it may have changed."""
+    lease: Lease | None
+    """Lease in which the broker served the request; None if it may have changed meanwhile."""
+    leader_epoch: int | None
+    """The broker's leader epoch when the request was sent; None if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +75,8 @@ class Acknowledged(Event):
     last: int
     kind: int
     outcome: str
-    lease: str | None
+    lease: Lease | None
+    leader_epoch: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ A text has one event a line:
     7-8 start 3                 start offset
     p1 7-8 start 3              event of partition 1
 
-The default lease is L1; "in ?" is an unknown one.
+The default lease is L1, whose leader epoch is 1. "in ?" is an unknown one, and "in L1?" one that may have changed since
+the request was sent.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tests.history.share_events import (
     Alive,
     Delivery,
     Event,
+    Lease,
     Sent,
     Start,
     Unanswered,
@@ -40,7 +42,7 @@ _LINE: Final = re.compile(
     r"(?:p(?P<partition>\d+) )?(?P<invoked>[\d.]+)-(?P<completed>[\d.]+)? "
     r"(?:sent (?P<sent>[\d.]+)|start (?P<start>\d+)|(?P<fetch>fetch)|(?P<session>\w+) (?:(?P<alive>alive)|"
     r"takes (?P<taken>[\d.]+) x(?P<count>\d+)|(?P<kind>\w+) (?P<ended>[\d.]+))(?P<fails> fails)?"
-    r"(?: in (?P<lease>\S+))?)"
+    r"(?: in (?:L(?P<epoch>\d+))?(?P<unsure>\?)?)?)"
 )
 
 
@@ -54,7 +56,8 @@ def _event(line: str) -> Event:
     assert match is not None, line
     partition, invoked = int(match["partition"] or 0), float(match["invoked"])
     completed = NEVER if match["completed"] is None else float(match["completed"])
-    lease = None if match["lease"] == "?" else match["lease"] or "L1"
+    epoch = None if match["unsure"] and not match["epoch"] else int(match["epoch"] or 1)
+    lease = None if match["unsure"] or epoch is None else Lease(epoch)
     if match["sent"]:
         first, last = _range(match["sent"])
         return Sent(partition=partition, invoked=invoked, completed=completed, first=first, last=last)
@@ -76,6 +79,7 @@ def _event(line: str) -> Event:
             last=last,
             count=int(match["count"]),
             lease=lease,
+            leader_epoch=epoch,
         )
     first, last = _range(match["ended"])
     return Acknowledged(
@@ -88,6 +92,7 @@ def _event(line: str) -> Event:
         kind=KINDS[match["kind"]],
         outcome=FAIL if match["fails"] else INFO if completed == NEVER else OK,
         lease=lease,
+        leader_epoch=epoch,
     )
 
 

@@ -59,6 +59,8 @@ BAD: Final[dict[str, tuple[str, ...]]] = {
         "0-1 a takes 0..4 x1 \n 2-3 a accepts 0..3 \n 4-5 b takes 3..4 x2",
         "0-1 a takes 0 x1 \n 2-3 b takes 0 x1 in L2 \n 4-5 b accepts 0 in L2 \n 6-7 a takes 0 x2 in L2",
         "0-1 a takes 0 x1 \n 2-3 b takes 0 x1 in L2 \n 4-5 b accepts 0 in L2 \n 6-7 a takes 0 x2 in L3",
+        "2-3 b takes 0 x1 in L2 \n 4-5 b accepts 0 in L2 \n 6-7 a takes 0 x1 in L2?",
+        "2-3 b takes 0 x1 in L2 \n 4-5 b accepts 0 in L2? \n 6-7 a takes 0 x1 in L3",
         "0-1 a takes 0 x1 \n 2- a rejects 0 \n 13-14 b takes 0 x2 \n 15-16 b accepts 0 \n 17-18 c takes 0 x3 in ?",
     ),
     SKIPPED: (
@@ -106,6 +108,7 @@ FINE: Final[dict[str, tuple[str, ...]]] = {
         "0-1 a takes 0 x1 in L1 \n 2-4 a releases 0 in L1 \n 3-5 b takes 0 x1 in L2",
         "0-1 a takes 0 x2 in L1 \n 2-3 a takes 0 x1 in L2 \n 4-5 a releases 0 in L2 \n 6-7 a takes 0 x2 in L2",
         "0-1 c takes 7 x1 in L1 \n 1-2 a takes 0 x2 in L2 \n 3-4 a releases 0 in L2 \n 5-6 b takes 0 x1 in L1",
+        "1-2 a takes 0 x2 in L2 \n 3-4 a releases 0 in L2 \n 5-6 b takes 0 x1 in L1",
         "0-2 a takes 0 x2 \n 1-3 b takes 0 x1",
         "0-1 a takes 0 x1 in ? \n 12-13 b takes 0 x1 in ?",
     ),
@@ -124,6 +127,9 @@ FINE: Final[dict[str, tuple[str, ...]]] = {
         "0-1 a takes 0..4 x1 \n 2-3 a accepts 0..3 \n 12-13 b takes 4 x2",
         "0-1 a takes 0 x1 \n 2-3 a accepts 0 \n p1 4-5 b takes 0 x1",
         "0-1 a takes 0 x1 \n 2-3 b takes 0 x1 in L2 \n 4-5 b accepts 0 in L2 \n 6-7 a takes 0 x2",
+        "2-3 b takes 0 x1 in L2 \n 4-5 b accepts 0 in L2 \n 6-7 a takes 0 x1 in L1",
+        "2-3 b takes 0 x1 in L2 \n 4-5 b accepts 0 in L2 \n 6-7 a takes 0 x1 in L1?",
+        "2-3 b takes 0 x1 in L2 \n 4-5 b accepts 0 in L2? \n 6-7 a takes 0 x1 in L1",
     ),
     SKIPPED: (
         "0-1 sent 0..4 \n 2-3 start 0",

@@ -21,7 +21,7 @@ from tests.history.share_checker import (
     Finding,
     check_shares,
 )
-from tests.history.share_events import Acknowledged, Delivery, Event
+from tests.history.share_events import Acknowledged, Delivery, Event, Lease
 
 TOPIC: Final = "shared"
 PARTITIONS: Final = 2
@@ -66,8 +66,8 @@ class ShareHistory:
         """Record an event."""
         self.events.append(event)
 
-    def lease(self, broker_id: int, index: int) -> str | None:
-        """Return the name of the time for which a broker keeps the state of a share partition, or None.
+    def lease(self, broker_id: int, index: int) -> Lease | None:
+        """Return the time for which a broker keeps the state of a share partition; None if it does not lead it.
 
         It ends with the process, with the leader epoch, or when the state is dropped, as that of an empty group. The
         next state is loaded from the share coordinator, which never learns of acquisitions.
@@ -85,7 +85,7 @@ class ShareHistory:
         if led is not None and led not in loaded:
             loaded.append(led)
         load = len(loaded) if led is None else loaded.index(led)
-        return f"process {number} epoch {partition.leader_epoch} load {load}"
+        return Lease(partition.leader_epoch, number, load)
 
     @property
     def deliveries(self) -> int:

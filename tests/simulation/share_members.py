@@ -44,6 +44,7 @@ from tests.history.share_events import (
     Acknowledged,
     Alive,
     Delivery,
+    Lease,
     Sent,
     Start,
     Unanswered,
@@ -132,7 +133,8 @@ class Ending:
     first: int
     last: int
     kind: int
-    lease: str | None
+    lease: Lease | None
+    """Lease when the request is sent."""
 
 
 class ShareMember(Client):
@@ -351,6 +353,7 @@ class ShareMember(Client):
                 kind=ending.kind,
                 outcome=known,
                 lease=ending.lease if is_same else None,
+                leader_epoch=_epoch_of(ending.lease),
             )
             self._history.note(event)
 
@@ -388,9 +391,7 @@ class ShareMember(Client):
             for part in topic.partitions:
                 if part.error_code != ErrorCode.NONE:
                     self._leaders.clear()
-                lease = self._history.lease(broker_id, part.partition_index)
-                same = lease if lease == before.get(part.partition_index) else None
-                self._take(session, part, invoked, same)
+                self._take(session, part, invoked, before.get(part.partition_index))
 
     def _fetch_request(self, session: Session, wanted: set[int], endings: Sequence[Ending]) -> ShareFetchRequest:
         topic_id, random_source = self._history.topic_id, self._random_source
@@ -421,9 +422,13 @@ class ShareMember(Client):
             ),
         )
 
-    def _take(self, session: Session, part: Any, invoked: float, lease: str | None) -> None:
-        """Record the deliveries of a partition, and compare their records with those that were sent."""
+    def _take(self, session: Session, part: Any, invoked: float, before: Lease | None) -> None:
+        """Record the deliveries of a partition, and compare their records with those that were sent.
+
+        `before` is the lease when the request was sent.
+        """
         index, done = part.partition_index, self._history.now
+        is_same = before == self._history.lease(session.broker_id, index)
         key = self._history.topic_id, index
         values = {record.offset: record.value for record in decode_all(bytes(part.records or b""))}
         for offset, value in values.items():
@@ -443,7 +448,8 @@ class ShareMember(Client):
                 first=first,
                 last=last,
                 count=count,
-                lease=lease,
+                lease=before if is_same else None,
+                leader_epoch=_epoch_of(before),
             )
             self._history.note(event)
 
@@ -458,12 +464,16 @@ class ShareMember(Client):
                 found += self._endings(index, first, last, lease)
         return found
 
-    def _endings(self, index: int, first: int, last: int, lease: str | None) -> Iterable[Ending]:
+    def _endings(self, index: int, first: int, last: int, lease: Lease | None) -> Iterable[Ending]:
         while first <= last:
             end = min(last, first + self._random_source.below(4))
             if self._random_source.happens(0.7):
                 yield Ending(index, first, end, self._random_source.pick(KINDS), lease)
             first = end + 1
+
+
+def _epoch_of(lease: Lease | None) -> int | None:
+    return None if lease is None else lease.leader_epoch
 
 
 def ranges_of(offsets: set[int]) -> Iterable[tuple[int, int]]:

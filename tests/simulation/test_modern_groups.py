@@ -38,7 +38,9 @@ def test_an_anomaly_of_the_share_group_breaks_its_invariant() -> None:
         history.check(is_drained=False)
         with pytest.raises(AssertionError, match="A4: lost record: 0:0"):
             history.check(is_drained=True)
-        history.note(Delivery(invoked=1, completed=2, session="a", first=0, last=0, count=3, lease=None))
+        history.note(
+            Delivery(invoked=1, completed=2, session="a", first=0, last=0, count=3, lease=None, leader_epoch=None)
+        )
         with pytest.raises(AssertionError, match="A2: delivery limit exceeded: 0:0"):
             history.check(is_drained=True)
         assert (history.deliveries, history.acknowledgements) == (1, 0)

@@ -52,6 +52,7 @@ def _events(timeline: Timeline, group: str, topic: str) -> Iterator[Event]:
                     last=offset,
                     count=count,
                     lease=None,
+                    leader_epoch=None,
                     **_times(acquire),
                 )
     for ending in timeline.all(Acknowledge):
@@ -65,6 +66,7 @@ def _events(timeline: Timeline, group: str, topic: str) -> Iterator[Event]:
                 kind=ending.acknowledge_type,
                 outcome=ending.outcome,
                 lease=None,
+                leader_epoch=None,
                 **_times(ending),
             )
 
