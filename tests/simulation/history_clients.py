@@ -28,6 +28,8 @@ TRANSACTIONAL: Final = ("tx0", "tx1", "tx2")
 """Transactional ids; one or two of them use the classic protocol."""
 STABLE_SECONDS: Final = 40.0
 """Time limit longer than a transaction's timeout and its abort."""
+FINAL_PATIENCE_SECONDS: Final = 75.0
+"""Patience in a healed cluster: a packet of a link that was slow may be late by a minute, and those behind it wait."""
 
 
 def make_workers(
@@ -47,6 +49,8 @@ async def conclude(simulation: Simulation, brokers: Sequence[ClusterBroker], led
         Reader(simulation, brokers, ledger, history, "final"),
         UncommittedReader(simulation, brokers, ledger, history, "final-uncommitted"),
     ]
+    for worker in (last, *readers):
+        worker.patience_seconds = FINAL_PATIENCE_SECONDS
     try:
         await last.initialise()
         await last.transact(commit=True)

@@ -21,7 +21,7 @@ from kwire.protocol.records import Record, encode_batch
 from tests.history.operations import FAIL, INFO, Begin, End, Send, Store
 from tests.simulation.cluster_history import KEYS, PARTITIONS, TOPIC
 from tests.simulation.connections import GIVE_UP_SECONDS, GROUP, TRANSACTION
-from tests.simulation.history_worker import PATIENCE_SECONDS, RejectedError, Worker
+from tests.simulation.history_worker import RejectedError, Worker
 
 TRANSACTION_TIMEOUT_MS: Final = 8000
 PAUSE_SECONDS: Final = 0.8
@@ -42,8 +42,8 @@ class Producer(Worker):
 
     transactional_id: str | None = None
     versions = Versions(initialise=5, produce=13, end=5, offsets=5)
-    delivery_seconds = PATIENCE_SECONDS
-    """Time until a record is given up."""
+    delivery_seconds: float | None = None
+    """Time until a record is given up; None for patience_seconds."""
     request_seconds = GIVE_UP_SECONDS
     """Time until a record is sent again."""
     _producer_id = -1

@@ -53,6 +53,9 @@ class RejectedError(Exception):
 class Worker(Connections):
     """Client of a history."""
 
+    patience_seconds = PATIENCE_SECONDS
+    """Time until an operation is given up."""
+
     def __init__(
         self,
         simulation: Simulation,
@@ -115,9 +118,12 @@ class Worker(Connections):
             self._coordinators[place] = await self.find_coordinator(name, kind)
         return self._coordinators[place]
 
-    async def until(self, attempt: Attempt, *, seconds: float = PATIENCE_SECONDS) -> Any:
-        """Repeat an attempt that had no response or a retriable error. Raises RejectedError."""
-        given_up = self._simulation.now + seconds
+    async def until(self, attempt: Attempt, *, seconds: float | None = None) -> Any:
+        """Repeat an attempt that had no response or a retriable error. Raises RejectedError.
+
+        `seconds` is the time until it is given up, `patience_seconds` by default.
+        """
+        given_up = self._simulation.now + (self.patience_seconds if seconds is None else seconds)
         code, is_certain = int(ErrorCode.REQUEST_TIMED_OUT), True
         while self._simulation.now < given_up:
             try:
