@@ -3,6 +3,7 @@
 import re
 import socket
 import ssl
+import statistics
 import subprocess
 import sys
 from collections import defaultdict
@@ -17,7 +18,7 @@ from kafka.admin import (
     ResourceType,
 )
 
-from benchmarks.brokers import COMPARED
+from benchmarks.brokers import COMPARED, Run
 from benchmarks.rows import perf, small
 from benchmarks.rows.engine import Figures
 from benchmarks.secured import PASSWORD, USER, Secured, secured
@@ -34,6 +35,8 @@ WARM_UP_SECONDS, MEASURED_SECONDS = 3, 4
 IDLE = 2_000
 ENTRIES = 10_000
 ENTRIES_AT_ONCE = 500
+TURNS, TURN_SECONDS = 5, 2
+"""Measurements of a broker with entries, each between two of the same broker without an authorizer."""
 
 
 def tls() -> Figures:
@@ -112,23 +115,35 @@ def _idle_kilobytes(broker: Secured) -> float:
 
 
 def access_control() -> Figures:
-    """Measure small requests with an authorizer and 10,000 ACLs, as a share of those without an authorizer."""
+    """Measure small requests with an authorizer and 10,000 ACLs, as a share of those without an authorizer.
+
+    Both brokers of a pair run at the same time and are loaded in turns: the machine's speed changes by the minute.
+    """
     figures: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for _ in range(REPETITIONS):
-        for name in COMPARED:
-            without, with_entries = _small(name), _small(name, authorizer=True)
-            for figure, value in with_entries.items():
-                if "requests/s" in figure:
-                    figures[f"with {ENTRIES:,} ACLs, times {figure}"][name].append(value / without[figure])
+    for number in range(REPETITIONS):
+        for name in COMPARED if number % 2 else reversed(COMPARED):
+            without, guarded = secured(name, **{"authorizer.class.name": ""}), secured(name)
+            with without.run as plain, guarded.run as other:
+                _add_entries(guarded)
+                for run in (plain, other):
+                    make_topic(run, small.TOPIC)
+                    small.rate(run, small.WARM_UP_SECONDS, 5)
+                for in_flight in (1, 5):
+                    figure = f"with {ENTRIES:,} ACLs, times small requests/s, {in_flight} in flight"
+                    figures[figure][name].append(_share(plain, other, in_flight))
     return figures
 
 
-def _small(name: str, *, authorizer: bool = False) -> Mapping[str, float]:
-    broker = secured(name) if authorizer else secured(name, **{"authorizer.class.name": ""})
-    with broker.run as run:
-        if authorizer:
-            _add_entries(broker)
-        return small.small_requests(run)
+def _share(plain: Run, guarded: Run, in_flight: int) -> float:
+    """Return the median of the rates of one broker, each divided by the mean of the other's before and after it."""
+    before = small.rate(plain, TURN_SECONDS, in_flight)
+    shares = []
+    for _ in range(TURNS):
+        between = small.rate(guarded, TURN_SECONDS, in_flight)
+        after = small.rate(plain, TURN_SECONDS, in_flight)
+        shares.append(2 * between / (before + after))
+        before = after
+    return statistics.median(shares)
 
 
 def _add_entries(broker: Secured) -> None:

@@ -19,6 +19,11 @@ def warm_up(run: Run) -> None:
     delete_topic(run, TOPIC)
 
 
+def rate(run: Run, seconds: float, in_flight: int) -> float:
+    """Return requests a second; the topic exists already."""
+    return load(run, *_requests(), seconds=seconds, in_flight=in_flight).rate
+
+
 def _requests() -> tuple[list[bytes], int]:
     frames = [produce_frame(TOPIC, partition, 100) for partition in range(PARTITIONS)]
     return frames, produce_error_position(TOPIC)

@@ -46,9 +46,9 @@ def test_row_35_a_changed_acl_counts_on_all_brokers_within_a_second() -> None:
 @replaces_methods
 def test_a_seed_finds_decisions_that_outlive_their_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     def change(self: StandardAuthorizer, removed: object, added: object) -> None:
-        kept = dict(self._decisions)
+        kept = dict(self.known)
         right(self, removed, added)  # type: ignore[arg-type]
-        self._decisions.update(kept)
+        self.known.update(kept)
 
     right = StandardAuthorizer.change
     monkeypatch.setattr(StandardAuthorizer, "change", change)

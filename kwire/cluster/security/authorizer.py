@@ -7,12 +7,18 @@ a class, or a function of the node's settings, that is named by an entry point o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Final
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar, Final
 
 from kwire.cluster.security.acls import Operation, ResourceType
 
 ANY_NAME: Final = "hardcode"
 """Resource name for which an authorizer without entries is asked about a whole resource type; Kafka has the same."""
+
+
+Question = tuple[str, str, Operation, ResourceType, str]
+"""Tuple (principal, host, operation, resource type, resource name)."""
 
 
 class NotReadyError(Exception):
@@ -21,6 +27,11 @@ class NotReadyError(Exception):
 
 class Authorizer(ABC):
     """Decisions of one node. Principals are written as in ACLs, such as User:alice; hosts are IP addresses."""
+
+    allows_everything: ClassVar[bool] = False
+    """True if every answer is yes, so that the hot path does not ask."""
+    known: Mapping[Question, bool] = MappingProxyType({})
+    """Decisions that hold now, which the hot path looks up before it calls `allows`; empty if none are kept."""
 
     @abstractmethod
     def allows(self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str) -> bool:
@@ -40,6 +51,8 @@ class Authorizer(ABC):
 
 class AllowEverything(Authorizer):
     """Authorizer of a node whose setting authorizer.class.name is empty."""
+
+    allows_everything = True
 
     def allows(self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str) -> bool:
         return True

@@ -14,16 +14,13 @@ from typing import Final
 from kwire.cluster.configs.settings import setting
 from kwire.cluster.security.acl_index import AclIndex
 from kwire.cluster.security.acls import WILDCARD, Acl, Operation, PatternType, Permission, ResourceType
-from kwire.cluster.security.authorizer import ANY_NAME, Authorizer, NotReadyError
+from kwire.cluster.security.authorizer import ANY_NAME, Authorizer, NotReadyError, Question
 
 DECISIONS_MAX: Final = 20_000
 """Decisions that are kept; above it all are dropped. Clients choose names, so that the number must have a limit."""
 
 KEPT_NAME_CHARACTERS_MAX: Final = 256
 """Longest resource name whose decisions are kept. A request may name thousands of 32 KB each."""
-
-Question = tuple[str, str, Operation, ResourceType, str]
-"""Tuple (principal, host, operation, resource type, resource name)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +39,7 @@ class StandardAuthorizer(Authorizer):
         self.super_users = frozenset(filter(None, (each.strip() for each in settings.super_users.split(";"))))
         self._allows_without_acl = settings.allows_without_acl
         self._index = AclIndex()
-        self._decisions: dict[Question, bool] = {}
+        self.known: dict[Question, bool] = {}
         self._decisions_any: dict[tuple[str, str, Operation, ResourceType], bool] = {}
         self._is_ready = False
 
@@ -58,14 +55,14 @@ class StandardAuthorizer(Authorizer):
             self._index.remove(acl)
         for acl in added:
             self._index.add(acl)
-        self._decisions.clear()
+        self.known.clear()
         self._decisions_any.clear()
 
     # --- decisions
 
     def allows(self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str) -> bool:
         question = principal, host, operation, resource, name
-        known = self._decisions.get(question)
+        known = self.known.get(question)
         if known is not None:
             return known
         if principal in self.super_users:
@@ -75,9 +72,9 @@ class StandardAuthorizer(Authorizer):
         else:
             is_allowed = self._is_allowed(*question)
         if len(name) <= KEPT_NAME_CHARACTERS_MAX:
-            if len(self._decisions) >= DECISIONS_MAX:
-                self._decisions.clear()
-            self._decisions[question] = is_allowed
+            if len(self.known) >= DECISIONS_MAX:
+                self.known.clear()
+            self.known[question] = is_allowed
         return is_allowed
 
     def _is_allowed(self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str) -> bool:

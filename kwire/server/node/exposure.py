@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from ipaddress import ip_address
 
-from kwire.cluster.security.authorizer import AllowEverything, Authorizer
+from kwire.cluster.security.authorizer import Authorizer
 from kwire.server.network.outgoing.addresses import shown_address
 from kwire.server.settings.config import BrokerConfig, ListenerAddress
 from kwire.server.settings.security_protocols import SecurityProtocol
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 def warn_of_exposure(config: BrokerConfig, authorizer: Authorizer) -> None:
     """Log a warning for each listener that other machines may reach, and that neither identifies nor limits clients."""
-    if not isinstance(authorizer, AllowEverything):
+    if not authorizer.allows_everything:
         return
     for address in (*config.listeners, *config.controller_listeners):
         if config.security_protocols[address.name] is SecurityProtocol.PLAINTEXT and not _is_loopback(address):

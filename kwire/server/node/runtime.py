@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kwire.cluster.configs.settings import CurrentSettings, setting
-from kwire.cluster.security.authorizer import AllowEverything
 from kwire.log.disk import Disk, RealDisk, parts_default
 from kwire.log.recovery import Surroundings
 from kwire.loop_monitor import LoopMonitor
@@ -74,7 +73,7 @@ class NodeRuntime:
         self.authorizer = make_authorizer(config, self.settings)
         self.principal_builder = make_principal_builder(config)
         warn_of_exposure(config, self.authorizer)
-        self.audit = None if isinstance(self.authorizer, AllowEverything) else AuditLog(self.clock.monotonic_ms)
+        self.audit = None if self.authorizer.allows_everything else AuditLog(self.clock.monotonic_ms)
         self.random_source = seams.random_source or SystemRandomSource()
         self.disk = seams.disk or RealDisk()
         self.workers = TrackedWorkers(seams.workers or ThreadWorkers())

@@ -140,7 +140,7 @@ def test_kept_decisions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         assert may(authorizer, name=f"t{number}")
         authorizer.allows_any(f"User:{number}", HOST, Op.READ, R.TOPIC)
-        assert len(authorizer._decisions) <= 10
+        assert len(authorizer.known) <= 10
         assert len(authorizer._decisions_any) <= 10
 
 
@@ -149,7 +149,7 @@ def test_decisions_about_long_names_are_not_kept() -> None:
     for number in range(10):
         assert may(authorizer, name=f"x{number}" + "y" * 32_000)
         assert not may(authorizer, name=f"{number}" + "y" * 32_000)
-    assert authorizer._decisions == {}
+    assert authorizer.known == {}
 
 
 def play(seed: int, *, steps: int, questions: int) -> None:
