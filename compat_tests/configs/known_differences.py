@@ -29,7 +29,11 @@ OF_A_FEATURE = {"min.insync.replicas"}
 
 VALUES_DIFFER = OF_THE_NODE | OWN_DEFAULT | OF_A_FEATURE
 
-#: Values that kwire rejects and Kafka accepts; Kafka finds only later that a class does not exist.
-REJECTED = {name for name, key in BROKER_KEYS.items() if key.use is Use.REJECTED} | {"replica.selector.class"}
+#: Values that kwire rejects and Kafka accepts; Kafka finds only later that a class does not exist or does not fit.
+REJECTED = {name for name, key in BROKER_KEYS.items() if key.use is Use.REJECTED or key.built_in} | {
+    "replica.selector.class"
+}
+#: Keys whose values kwire looks up as names of entry points, after it has read the settings.
+PLUG_INS = {name for name, key in BROKER_KEYS.items() if key.names_plug_in}
 #: Keys with the same code but another message: the valid values depend on the broker's listeners.
 LISTENERS = {"listeners", "listener.security.protocol.map"}

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from compat_tests.configs import truth
-from compat_tests.configs.known_differences import REJECTED
+from compat_tests.configs.known_differences import PLUG_INS, REJECTED
 from compat_tests.configs.probes import values_for
 from compat_tests.harness.process import SETTINGS
 from kwire.cluster.directory import read_properties
@@ -51,12 +51,18 @@ def test_startup_settings_are_validated_as_by_kafka(base):
         if (kwire is not None) != expected and not (name in REJECTED and not expected) and name not in NEEDLESS:
             differences.append((name, value, kafka, kwire))
         assert kwire is None or "\n" not in kwire
-    differences = [each for each in differences if each[0] != "listeners"]
+    differences = [each for each in differences if each[0] not in {"listeners", *PLUG_INS}]
     assert not differences, (len(differences), differences[:20])
 
 
 @pytest.mark.parametrize(
-    "setting", ["log.retention.ms=0", "num.partitions=0", "ssl.provider=BC", "authorizer.class.name=a.B"]
+    "setting",
+    [
+        "log.retention.ms=0",
+        "num.partitions=0",
+        "ssl.provider=BC",
+        *(f"{name}={value}" for name in sorted(PLUG_INS) for value in ("a.B", "java.lang.Object")),
+    ],
 )
 def test_a_rejected_setting_prints_one_line(tmp_path, setting):
     command = [sys.executable, "-m", "kwire", "server", "--override", f"log.dirs={tmp_path}", "--override", setting]
