@@ -95,7 +95,7 @@ spark: $(VENV)-spark/.spark
 
 $(VENV)-spark/.spark: pyproject.toml
 	test -x $(VENV)-spark/bin/python || $(PYTHON) -m venv $(VENV)-spark
-	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]'
+	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,spark-tests]'
 	@touch $@
 
 # Test the image with testcontainers and Compose. ROW=secured runs one suite. As root: installs Docker on Debian and

@@ -1,5 +1,7 @@
 """Spark session with the Kafka connector, small enough for one machine unless spark-submit sets other values."""
 
+import os
+import sys
 from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
@@ -25,6 +27,7 @@ def new_session(name: str, master: str | None = "local[2]", settings: Mapping[st
         builder = builder.master(master)
         if master.startswith("local"):
             chosen |= LOCAL_SETTINGS
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need the same packages
     for key, value in (chosen | dict(settings or {})).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
