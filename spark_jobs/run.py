@@ -1,9 +1,8 @@
 """Run the Spark suite against kwire, Apache Kafka or both, and print one table: `make spark`.
 
-A row is a test module: batch, streaming, pattern, records, sink, admission, data_loss, events_job, security,
-exactly_once, listener. One Spark
-session serves all rows of a run. The exit status is 0 only if every test passed. With both brokers, each test must also
-have the same result on both, except those that docs/differences.md lists.
+A row is a test module, such as batch, streaming or exactly_once; --help lists them. One Spark session serves all rows
+of a run. The exit status is 0 only if every test passed. With both brokers, each test must also have the same result on
+both, except those that docs/differences.md lists.
 """
 
 import argparse
