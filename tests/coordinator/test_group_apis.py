@@ -15,6 +15,7 @@ import pytest
 from kwire.chunks import whole
 from kwire.cluster.partitions.partition import Partition
 from kwire.cluster.security.acls import Operation, ResourceType
+from kwire.cluster.security.authorizer import Authorizer
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_groups import DeleteGroupsRequest
 from kwire.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -62,7 +63,7 @@ from tests.virtual_loop import virtual_loop
 TOPIC_ID = UUID(int=101)
 
 
-class Gate:
+class Gate(Authorizer):
     """Authorizer that denies the configured operations."""
 
     def __init__(self) -> None:
