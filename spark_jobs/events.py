@@ -42,23 +42,6 @@ def parsed(records: DataFrame) -> DataFrame:
     return with_event.withColumn("reason", reason)
 
 
-def dead_letters(records: DataFrame) -> DataFrame:
-    """Return invalid records unchanged, with headers for the reason and for their topic, partition and offset."""
-    bad = parsed(records).where(f.col("reason").isNotNull())
-    origin = [
-        _header("reason", f.col("reason")),
-        _header("topic", f.col("topic")),
-        _header("partition", f.col("partition").cast("string")),
-        _header("offset", f.col("offset").cast("string")),
-    ]
-    no_headers = f.array().cast("array<struct<key:string,value:binary>>")
-    return bad.select("key", "value", f.concat(f.coalesce("headers", no_headers), f.array(*origin)).alias("headers"))
-
-
-def _header(name: str, value: "f.Column") -> "f.Column":
-    return f.struct(f.lit(name).alias("key"), value.cast("binary").alias("value"))
-
-
 def counts(records: DataFrame, *, window: str, watermark: str) -> DataFrame:
     """Count events and sum amounts per kind and window of event time; final after the watermark passes the window."""
     events = parsed(records).where(f.col("reason").isNull()).select("event.*")

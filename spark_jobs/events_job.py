@@ -24,7 +24,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_jobs.events import as_messages, counts, dead_letters
+from spark_jobs.dead_letters import dead_letters
+from spark_jobs.events import as_messages, counts, parsed
 from spark_jobs.session import new_session
 
 logger = logging.getLogger("spark_jobs.events_job")
@@ -103,7 +104,7 @@ def start(spark: SparkSession, options: Options) -> list[StreamingQuery]:
     totals = counts(source, window=options.window, watermark=options.watermark)
     writers = {
         "counts": totals.writeStream.foreachBatch(count_writer(options)).outputMode("append"),
-        "dead-letters": dead_letters(source)
+        "dead-letters": dead_letters(parsed(source), ("topic", "partition", "offset"))
         .writeStream.format("kafka")
         .option("kafka.bootstrap.servers", options.bootstrap)
         .option("topic", options.dead_letters),

@@ -36,7 +36,7 @@ IDLE = 2_000
 ENTRIES = 10_000
 ENTRIES_AT_ONCE = 500
 TURNS, TURN_SECONDS = 5, 2
-"""Measurements of a broker with entries, each between two of the same broker without an authorizer."""
+"""Measurements of the broker with entries, each between two of the one without an authorizer."""
 
 
 def tls() -> Figures:

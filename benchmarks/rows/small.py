@@ -15,7 +15,7 @@ MEASURED_SECONDS = 4.0
 def warm_up(run: Run) -> None:
     """Warm up a broker that has served no request, so that a row that runs alone has the conditions of a full run."""
     make_topic(run, TOPIC)
-    load(run, *_requests(), seconds=WARM_UP_SECONDS, in_flight=5)
+    rate(run, WARM_UP_SECONDS, 5)
     delete_topic(run, TOPIC)
 
 

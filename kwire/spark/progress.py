@@ -22,6 +22,7 @@ TOPIC_CONFIG: Final = {
     "min.cleanable.dirty.ratio": "0.01",
 }
 """Small segments that are compacted soon: only the last record of a slot counts."""
+LOG_ERRORS: Final = 3
 FIRST_SPAN: Final = 64
 """Offsets before the end of a slot's partition that are read first. Aborted transactions and markers take some."""
 SPAN_FACTOR: Final = 16
@@ -72,6 +73,7 @@ def read_progress(config: Mapping[str, Any], topic: str, slot: int) -> Progress 
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
+            "log_level": LOG_ERRORS,  # `config` has properties of producers too, which librdkafka would warn of
         }
     )
     place = TopicPartition(topic, slot)

@@ -51,7 +51,7 @@ class SlotWriter:
             {**target.config, "transactional.id": f"{target.name}-{slot}", "enable.idempotence": True}
         )
         self._producer.init_transactions()
-        self._progress = read_progress(_reader_config(target.config), target.progress_topic, slot)
+        self._progress = read_progress(target.config, target.progress_topic, slot)
 
     def write(self, batch: int, records: Iterable[Record]) -> int | None:
         """Write the slot's records of a batch; return their number, None if the batch was committed before.
@@ -117,9 +117,3 @@ class SlotWriter:
                     raise
             else:
                 return
-
-
-def _reader_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the properties that a consumer has, too."""
-    producer_only = ("transaction.timeout.ms", "linger.ms", "compression.type", "batch.size", "message.max.bytes")
-    return {key: value for key, value in config.items() if key not in producer_only and not key.startswith("queue.")}

@@ -80,16 +80,3 @@ def _reason(bounds: Bounds) -> Column:
 def valid(records: DataFrame) -> DataFrame:
     """Return the fields of the valid events of checked records, and `origin` with the columns of their record."""
     return records.where(f.col("reason").isNull()).select("event.*", f.struct(*ORIGIN).alias("origin"))
-
-
-def dead_letters(records: DataFrame) -> DataFrame:
-    """Return the invalid records unchanged, with headers for the reason and for the record's origin."""
-    origin = [_header("reason", f.col("reason")), *(_header(name, f.col(name).cast("string")) for name in ORIGIN)]
-    own = f.coalesce("headers", f.array().cast("array<struct<key:string,value:binary>>"))
-    return records.where(f.col("reason").isNotNull()).select(
-        "key", "value", f.concat(own, f.array(*origin)).alias("headers")
-    )
-
-
-def _header(name: str, value: Column) -> Column:
-    return f.struct(f.lit(name).alias("key"), value.cast("binary").alias("value"))

@@ -6,7 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from spark_jobs.pipeline.schema import Bounds, checked, dead_letters, valid
+from spark_jobs.dead_letters import dead_letters
+from spark_jobs.pipeline.schema import ORIGIN, Bounds, checked, valid
 
 BOUNDS = Bounds(ahead=60, behind=3600)
 RECEIVED = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -85,7 +86,7 @@ def test_valid_events_have_their_fields_and_their_origin(records):
 
 
 def test_dead_letters_keep_the_record_and_name_its_origin(records):
-    found = {dict(row.headers)["offset"].decode(): row for row in dead_letters(records).collect()}
+    found = {dict(row.headers)["offset"].decode(): row for row in dead_letters(records, ORIGIN).collect()}
     assert len(found) == sum(reason is not None for _, reason in CASES)
     row = found["10"]
     assert (bytes(row.key), bytes(row.value)) == (b"k", CASES[10][0].encode())
