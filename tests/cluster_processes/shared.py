@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import Producer
@@ -36,19 +37,30 @@ def configure(cluster: BrokerCluster) -> None:
     assert [each.error_code for each in answer.responses] == [ErrorCode.NONE]
 
 
-def drain(cluster: BrokerCluster) -> None:
+def drain(cluster: BrokerCluster, replace_members: Callable[[], None]) -> None:
     """Send a last record to each partition, and wait until the members have completed all.
 
     Call it in a client's network. No marker of a transaction follows the last record, so the start offset that is
-    stored reaches the end.
+    stored reaches the end. If it does not, new members show whether the brokers or the old members were stuck.
     """
     keys = [key_of(TOPIC, index) for index in range(PARTITIONS)]
     _send_last(cluster, keys)
     try:
-        eventually(lambda: _lags(cluster) == [0] * PARTITIONS, "the share group has no lag", DRAIN_SECONDS)
+        _await_no_lag(cluster)
     except AssertionError as error:
         cluster.problems.append(f"{error}: {_lags(cluster)}")
+        replace_members()
+        try:
+            _await_no_lag(cluster)
+        except AssertionError:
+            cluster.problems.append(f"nor with new members: {_lags(cluster)}")
+        else:
+            cluster.problems.append("new members completed all")
     cluster.journal.note("share-group", "drained", group=GROUP, keys=keys)
+
+
+def _await_no_lag(cluster: BrokerCluster) -> None:
+    eventually(lambda: _lags(cluster) == [0] * PARTITIONS, "the share group has no lag", DRAIN_SECONDS)
 
 
 def _send_last(cluster: BrokerCluster, keys: list[str]) -> None:

@@ -22,6 +22,7 @@ from tests.history.operations import OK
 from tests.history.processes import Client, Kind
 from tests.support.waiting import eventually
 
+SHARE_MEMBER = Kind("share_member", is_writer=False)
 KINDS = {
     "confluent": Kind("producer"),
     "raw-v2": Kind("raw_producer", "v2"),
@@ -34,8 +35,8 @@ KINDS = {
     "second-member": Kind("member", is_writer=False),
     "consumer-member": Kind("consumer_member", is_writer=False),
     "second-consumer-member": Kind("consumer_member", is_writer=False),
-    "share-member": Kind("share_member", is_writer=False),
-    "second-share-member": Kind("share_member", is_writer=False),
+    "share-member": SHARE_MEMBER,
+    "second-share-member": SHARE_MEMBER,
 }
 
 
@@ -98,7 +99,7 @@ class Workload:
         self._stop([client for client in self.clients if client.kind.is_writer])
         with cluster.network.inside(CLIENTS[0]):
             final.settle(cluster.bootstrap_servers, cluster.journal)
-            shared.drain(cluster)
+            shared.drain(cluster, self._replace_share_members)
         if self.programs:
             self._finish_verifiable()
         self._stop([client for client in self.clients if not client.kind.is_writer])
@@ -106,6 +107,12 @@ class Workload:
             final.read_all(cluster.bootstrap_servers, cluster.journal)
             stored = read_topic(cluster.bootstrap_servers, VERIFIED)
         cluster.problems += verifiable.judge(self.verified, stored)
+
+    def _replace_share_members(self) -> None:
+        for client in self.clients:
+            if client.kind == SHARE_MEMBER:
+                client.kill()
+                client.start()
 
     def _finish_verifiable(self) -> None:
         producer, consumer_program = self.programs.values()

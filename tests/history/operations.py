@@ -123,6 +123,15 @@ class Acquire(Operation):
 
 
 @dataclass(slots=True, kw_only=True)
+class Unreadable(Operation):
+    """Records that a member of a share group acquired, but could not decode."""
+
+    group: str
+    records: list[tuple[str, int, str]] = field(default_factory=list)
+    """(key, offset, error)."""
+
+
+@dataclass(slots=True, kw_only=True)
 class Acknowledge(Operation):
     """Acknowledgement of records of a key by a member of a share group."""
 
@@ -177,7 +186,7 @@ KINDS: dict[str, type[Operation]] = {
     kind.__name__.lower(): kind
     for kind in (
         *(Send, Begin, End, Poll, Assign, Own, Store, Restore),
-        *(Acquire, Acknowledge, Drained, Final, Hanging, Fault, Healed),
+        *(Acquire, Unreadable, Acknowledge, Drained, Final, Hanging, Fault, Healed),
     )
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.history.checker import check
-from tests.history.operations import FAIL, INFO, NEVER, OK, Acknowledge, Acquire, Drained, Operation, Send
+from tests.history.operations import FAIL, INFO, NEVER, OK, Acknowledge, Acquire, Drained, Operation, Send, Unreadable
 from tests.history.share_events import ACCEPT, REJECT, RELEASE
 
 SECOND = 1_000_000_000
@@ -29,6 +29,10 @@ def acquired(begin: float, *offsets: int, count: int = 1, group: str = GROUP) ->
     return Acquire(**times(begin, begin + 1), group=group, records=records)  # type: ignore[arg-type]
 
 
+def unreadable(begin: float, offset: int) -> Operation:
+    return Unreadable(**times(begin, begin + 1), group=GROUP, records=[(KEY, offset, "CRC")])  # type: ignore[arg-type]
+
+
 def ended(begin: float, *offsets: int, kind: int = ACCEPT, outcome: str = OK, group: str = GROUP) -> Operation:
     end = None if outcome == INFO else begin + 1
     return Acknowledge(**times(begin, end, outcome), group=group, key=KEY, offsets=list(offsets), acknowledge_type=kind)  # type: ignore[arg-type]
@@ -40,7 +44,10 @@ def drained(*keys: str) -> Operation:
 
 def found(operations: Sequence[Operation]) -> set[str]:
     """Return the names of the anomalies of share groups. Other checks report that these writes have no reader."""
-    names = {"delivered after completion", "lost record", "lower delivery count", "delivery limit exceeded"}
+    names = {
+        *("delivered after completion", "lost record", "lower delivery count", "delivery limit exceeded"),
+        "unreadable record",
+    }
     return {finding.name for finding in check(operations).findings if finding.name in names}
 
 
@@ -55,6 +62,7 @@ def found(operations: Sequence[Operation]) -> set[str]:
         ([sent(3), drained()], "lost record"),
         ([sent(3), acquired(2, 3, count=2), ended(4, 3, kind=RELEASE), acquired(6, 3)], "lower delivery count"),
         ([sent(3), acquired(2, 3, count=11)], "delivery limit exceeded"),
+        ([sent(3), unreadable(2, 3), acquired(4, 3, count=2), ended(5, 3)], "unreadable record"),
     ],
 )
 def test_an_anomaly_of_a_share_group_is_found(operations: list[Operation], anomaly: str) -> None:

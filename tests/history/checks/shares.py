@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from tests.history.clients.common import partition_of
 from tests.history.findings import Finding
-from tests.history.operations import OK, Acknowledge, Acquire, Drained, Operation
+from tests.history.operations import OK, Acknowledge, Acquire, Drained, Operation, Unreadable
 from tests.history.share_checker import check_shares
 from tests.history.share_events import Acknowledged, Delivery, Event, Sent
 from tests.history.timeline import Timeline
@@ -30,6 +30,9 @@ def share_groups(timeline: Timeline) -> Iterator[Finding]:
             found = check_shares(events, lock_seconds=LOCK_SECONDS, limit=DELIVERIES_MAX, is_drained=group in drained)
             for finding in found:
                 yield Finding(finding.name, f"{group}: {topic}-{finding.text}")
+    for unreadable in timeline.all(Unreadable):
+        for key, offset, error in unreadable.records:
+            yield Finding("unreadable record", f"{unreadable.process} got {key} offset {offset} with {error}")
 
 
 def _topics(timeline: Timeline, group: str) -> set[str]:

@@ -74,7 +74,15 @@ def main(session: Session) -> None:
     previous = time.monotonic_ns()
     while not session.stopping.is_set():
         begun = time.monotonic_ns()
-        messages = [message for message in consumer.poll(0.2) if message.error() is None]
+        polled = consumer.poll(0.2)
+        messages = [message for message in polled if message.error() is None]
+        unreadable = [
+            (key_of(each.topic(), each.partition()), each.offset(), each.error().str())
+            for each in polled
+            if each.error() is not None and each.offset() >= 0  # others are errors of a partition or of the group
+        ]
+        if unreadable:  # the client releases or rejects them by itself
+            session.journal.note(session.name, "unreadable", group=GROUP, records=unreadable)
         if messages:
             records = [
                 (key_of(each.topic(), each.partition()), each.offset(), each.delivery_count()) for each in messages
