@@ -111,6 +111,7 @@ class Workload:
     def _replace_share_members(self) -> None:
         for client in self.clients:
             if client.kind == SHARE_MEMBER:
+                client.log_stacks()
                 client.kill()
                 client.start()
 

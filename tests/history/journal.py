@@ -20,6 +20,7 @@ class Journal:
     """Journal file. Each line is written at once, so that kill -9 loses no completed one."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._file = path.open("a", buffering=1)
         self._numbers = itertools.count()
         self._lock = Lock()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 STOP_SECONDS = 25.0
@@ -40,7 +43,7 @@ class Client:
         arguments = [self.kind.argument] if self.kind.argument else []
         arguments += ["--name", name, "--bootstrap-server", self.bootstrap_server, "--seed", str(self.seed)]
         arguments += ["--journal", str(self.directory / f"{name}.jsonl")]
-        with (self.directory / f"{self.id}.log").open("ab") as output:
+        with self.log.open("ab") as output:
             self.process = subprocess.Popen(
                 [*self.within, sys.executable, "-m", f"tests.history.clients.{self.kind.module}", *arguments],
                 cwd=ROOT,
@@ -53,6 +56,18 @@ class Client:
         if self.process is not None:
             self.process.kill()
             self.process.wait(STOP_SECONDS)
+
+    @property
+    def log(self) -> Path:
+        """File with what the client writes to its standard output and standard error."""
+        return self.directory / f"{self.id}.log"
+
+    def log_stacks(self) -> None:
+        """Let the client write the stacks of its threads to its log."""
+        if self.process is not None and self.process.poll() is None:
+            before = self.log.stat().st_size
+            self.process.send_signal(signal.SIGUSR1)
+            eventually(lambda: self.log.stat().st_size > before, f"the stacks of {self.id}", STOP_SECONDS)
 
     def ask_to_stop(self) -> None:
         if self.process is not None:

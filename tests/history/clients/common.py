@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import itertools
+import logging
 import random
 import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from tests.history.journal import Journal
@@ -19,6 +22,7 @@ PARTITIONS = 3
 TRANSACTION_TIMEOUT_MS = 6_000
 REQUEST_SECONDS = 1.5
 """Request timeout, shorter than most faults, so that clients give up and retry."""
+LIBRARY_LOG_BYTES = 4_000_000
 ABORTS = 0.25
 """Share of transactions that are aborted on purpose."""
 
@@ -58,6 +62,16 @@ class Session:
         """Return a unique value."""
         return f"{self.name}:{self.number()}"
 
+    def logger(self, name: str) -> logging.Logger:
+        """Return a logger for a library's newest messages, in a file beside the journal."""
+        logger = logging.getLogger(name)
+        path = self.journal.path.with_suffix(f".{name}.log")
+        handler = RotatingFileHandler(path, maxBytes=LIBRARY_LOG_BYTES, backupCount=1)
+        handler.setFormatter(logging.Formatter("%(created).3f %(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG)
+        return logger
+
     def plan(self) -> tuple[list[str], bool]:
         """Return the keys of the next transaction's records, and whether to commit it."""
         keys = [
@@ -80,5 +94,6 @@ def run(main: Callable[[Session], None], description: str | None) -> None:
     journal = Journal(given.journal)
     session = Session(given.name, given.bootstrap_server, journal, random.Random(f"{given.seed} {given.name}"))
     signal.signal(signal.SIGTERM, lambda *_: session.stopping.set())
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     main(session)
     journal.close()

@@ -29,10 +29,11 @@ def member(session: Session) -> Any:
             "client.id": session.id,
             "group.id": GROUP,
             "share.acknowledgement.mode": "explicit",
+            "debug": "fetch",
+            "logger": session.logger("librdkafka"),
             "socket.timeout.ms": int(SOCKET_SECONDS * 1000),
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 200,
-            "log_level": 0,
             "metadata.recovery.strategy": "none",
         }
     )
