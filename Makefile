@@ -7,7 +7,7 @@ SHORT ?=
 # Python processes that the tests start share bytecode, also where the environment has turned it off.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-long test-compiled docs lock wheel compat spark docker bench campaign plots clean distclean
+.PHONY: run test test-long test-compiled docs lock wheel compat spark demo docker bench campaign plots clean distclean
 
 run: $(VENV)/.run
 	@exec $(BIN)/kwire server
@@ -97,6 +97,12 @@ $(VENV)-spark/.spark: pyproject.toml
 	test -x $(VENV)-spark/bin/python || $(PYTHON) -m venv $(VENV)-spark
 	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,spark-tests]'
 	@touch $@
+
+# Show the Spark pipeline: a broker, a generator, the pipeline with a live view, and a report (REPORT=demo.html).
+# SECONDS=60 is the time of the generator, RATE=2000 its events per second, FORMAT=delta|iceberg|parquet that of the tables.
+demo: $(VENV)-spark/.spark
+	$(VENV)-spark/bin/python -m spark_jobs.demo $(if $(SECONDS),--seconds $(SECONDS)) $(if $(RATE),--rate $(RATE)) \
+		$(if $(FORMAT),--format $(FORMAT)) --report $(or $(REPORT),demo.html)
 
 # Test the image with testcontainers and Compose. ROW=secured runs one suite. As root: installs Docker on Debian and
 # starts its daemon if needed.

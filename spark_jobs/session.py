@@ -1,35 +1,68 @@
-"""Spark session with the Kafka connector, small enough for one machine unless spark-submit sets other values."""
+"""Spark session of a job. Settings that the user has given, by spark-submit or in a file, stay.
+
+A job names no master: spark-submit does, or SPARK_MASTER, or it runs on this machine with two threads.
+"""
 
 import os
 import sys
 from collections.abc import Mapping
 
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
-from spark_jobs.versions import KAFKA_CONNECTOR
+from spark_jobs.versions import packages
 
-#: Windows and timestamps are in UTC on every machine; the other settings keep a session on one machine cheap.
-SETTINGS: Mapping[str, str] = {
-    "spark.jars.packages": KAFKA_CONNECTOR,
+LOCAL_MASTER = "local[2]"
+DEFAULTS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.ui.enabled": "false",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.metricsEnabled": "true",
     "spark.ui.showConsoleProgress": "false",
 }
-LOCAL_SETTINGS: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+"""Windows are in UTC on every machine; state is in RocksDB, whose checkpoints contain changes only."""
+LOCAL: Mapping[str, str] = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+}
+"""Defaults of a session on one machine."""
 
 
-def new_session(name: str, master: str | None = "local[2]", settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Start Spark; the first start downloads the connector. With master None, spark-submit's master is used."""
-    builder = SparkSession.builder.appName(name)
-    chosen = dict(SETTINGS)
-    if master is not None:
-        builder = builder.master(master)
-        if master.startswith("local"):
-            chosen |= LOCAL_SETTINGS
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need the same packages
-    for key, value in (chosen | dict(settings or {})).items():
+def new_session(
+    name: str,
+    settings: Mapping[str, str] | None = None,
+    *,
+    table_format: str = "parquet",
+    defaults: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Start Spark, or return the session that exists. `settings` come before what the user has given.
+
+    Without spark-submit, the first start downloads the packages of `table_format`.
+    """
+    given = SparkConf()  # with spark-submit's and the file's settings
+    chosen: dict[str, str] = {"spark.app.name": name, **DEFAULTS, **(defaults or {})}
+    master = given.get("spark.master") or os.environ.get("SPARK_MASTER") or LOCAL_MASTER
+    chosen["spark.master"] = master
+    if not _is_submitted():
+        chosen["spark.jars.packages"] = ",".join(packages(table_format))
+    if master.startswith("local"):
+        chosen |= LOCAL
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need the same packages
+    builder = SparkSession.builder
+    for key, value in chosen.items():
+        if not given.contains(key):
+            builder = builder.config(key, value)
+    for key, value in (settings or {}).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _is_submitted() -> bool:
+    """Return True under spark-submit, which has started the JVM and chosen its packages."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ

@@ -47,6 +47,13 @@ class Metrics:
         self.lag = gauge("lag_offsets", "Offsets that the query has not read.", "topic", "partition")
         self.is_active = gauge("query_active", "1 while the query runs, 0 after it has ended.")
         self.rows = Counter(f"{_PREFIX}_input_rows", "Rows that the query has read.", ("query",), registry=registry)
+        self.observed = gauge("observed", "Metric of observe() in the last batch.", "observation", "metric")
+        self.observed_sum = Counter(
+            f"{_PREFIX}_observed_sum",
+            "Sum of a metric of observe() over all batches.",
+            ("query", "observation", "metric"),
+            registry=registry,
+        )
         self.late_rows = Counter(
             f"{_PREFIX}_late_rows", "Rows that the watermark has dropped.", ("query",), registry=registry
         )
@@ -62,6 +69,11 @@ class Metrics:
         self.state_bytes.labels(query).set(sum(each["memoryUsedBytes"] for each in operators))
         self.rows.labels(query).inc(progress.get("numInputRows", 0))
         self.late_rows.labels(query).inc(sum(each.get("numRowsDroppedByWatermark", 0) for each in operators))
+        for observation, metrics in progress.get("observedMetrics", {}).items():
+            for name, value in metrics.items():
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    self.observed.labels(query, observation, name).set(value)
+                    self.observed_sum.labels(query, observation, name).inc(max(value, 0))
         for each in partitions:
             self.lag.labels(query, each.topic, each.partition).set(each.lag)
 

@@ -5,6 +5,12 @@ import pytest
 from compat_tests.harness.brokers import BROKERS, started_broker
 from compat_tests.harness.names import topic, unique  # noqa: F401 fixtures
 from spark_jobs.session import new_session
+from spark_jobs.versions import all_packages
+
+EXTENSIONS = (
+    "io.delta.sql.DeltaSparkSessionExtension",
+    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+)
 
 
 def pytest_addoption(parser):
@@ -13,7 +19,13 @@ def pytest_addoption(parser):
 
 @pytest.fixture(scope="session")
 def spark():
-    session = new_session("kwire-tests", settings={"spark.sql.streaming.stopTimeout": "30s"})
+    settings = {
+        "spark.jars.packages": ",".join(all_packages()),
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.extensions": ",".join(EXTENSIONS),
+        "spark.sql.streaming.stopTimeout": "30s",
+    }
+    session = new_session("kwire-tests", settings=settings)
     yield session
     session.stop()
 

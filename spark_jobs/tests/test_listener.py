@@ -3,6 +3,7 @@
 import pytest
 from kafka import KafkaAdminClient
 from prometheus_client import CollectorRegistry
+from pyspark.sql import functions as f
 
 from compat_tests.harness.payloads import Record
 from compat_tests.harness.waiting import eventually
@@ -65,3 +66,17 @@ def test_metrics_of_a_query_follow_its_batches(spark, bootstrap, listener, topic
     assert sample(listener, "batch_id", query=name) == 2
     assert sample(listener, "batch_duration_seconds", query=name) > 0
     assert sample(listener, "lag_offsets", query=name, topic=topic, partition="0") == 0
+
+
+def test_metrics_of_observe_are_exported(spark, bootstrap, listener, topic, tmp_path, unique):
+    create_topic(bootstrap, topic)
+    sent(bootstrap, topic, [Record(value=b"%d" % each) for each in range(COUNT)])
+    name = unique("query")
+    frame = source(spark.readStream, bootstrap, subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=10)
+    counted = frame.observe("records", f.count(f.lit(1)).alias("all"), f.max("topic").alias("text"))
+    writer = counted.writeStream.queryName(name).format("noop").option("checkpointLocation", str(tmp_path))
+    assert writer.trigger(availableNow=True).start().awaitTermination(SECONDS), "the query did not end"
+    eventually(lambda: sample(listener, "query_active", query=name) == 0, "the end of the query")
+    assert sample(listener, "observed", query=name, observation="records", metric="all") == 5
+    assert sample(listener, "observed_sum_total", query=name, observation="records", metric="all") == COUNT
+    assert sample(listener, "observed", query=name, observation="records", metric="text") is None
