@@ -45,7 +45,7 @@ def main() -> None:
     samples: report.Samples = defaultdict(lambda: defaultdict(list))
     started = time.monotonic()
     brokers = arguments.broker or COMPARED
-    in_rounds = [row for row in ROWS if row in (arguments.row or ROWS)]
+    in_rounds = [row for row in ROWS if row in (arguments.row or ROWS.keys() - ALONE)]
     for row in ONCE:
         if row in (arguments.row or ONCE.keys() - ALONE) and not arguments.broker:
             console.print(f"once, {(time.monotonic() - started) / 60:.1f} min: {row}", style="dim")

@@ -20,6 +20,7 @@ from benchmarks.rows import (
     secured,
     share_groups,
     small,
+    spark,
     start,
     transactions,
 )
@@ -43,6 +44,7 @@ ROWS: Mapping[str, Row] = {
     "consumer-group": consumer_groups.consumer_group,
     "share-group": share_groups.share_groups,
     "offset-commits": offsets.offset_commits,
+    "spark": spark.spark,
 }
 ONCE: Mapping[str, Callable[[], Figures]] = {
     "log-append": engine.appends,
@@ -61,9 +63,10 @@ ONCE: Mapping[str, Callable[[], Figures]] = {
     "takeover": replicated.takeovers,
     "30-takeovers": replicated.thirty_takeovers,
     "3000-partitions": replicated.many_partitions,
+    "spark-three-brokers": spark.three_brokers,
 }
 """Rows that are measured once in a run, on brokers and directories of their own, with their own repetitions."""
-ALONE = ("three-brokers", "cluster", "takeover", "30-takeovers", "3000-partitions")
+ALONE = ("spark", "spark-three-brokers", "three-brokers", "cluster", "takeover", "30-takeovers", "3000-partitions")
 """Rows that a run without ROW leaves out because they take too long."""
 THRICE = ("perf-100", "perf-1000")
 """Rows of the first three rounds only, because they take longest."""
