@@ -51,7 +51,7 @@ def options() -> argparse.Namespace:
 
 
 class Demo:
-    """One run of the demo."""
+    """Run of the demo."""
 
     def __init__(self, config: Config, chosen: argparse.Namespace) -> None:
         self.config = config

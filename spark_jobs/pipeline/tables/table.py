@@ -1,4 +1,4 @@
-"""What the pipeline asks of a table, in whatever format it is stored.
+"""Interface between the pipeline and a table, in whatever format it is stored.
 
 A table belongs to one query: its batches are numbered by that query's checkpoint. A batch that is repeated after a
 crash changes nothing. A query with another checkpoint would number its batches anew, so it is rejected.
