@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROW ?=
 SHORT ?=
+PYSPARK ?=
 # Python processes that the tests start share bytecode, also where the environment has turned it off.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -90,12 +91,16 @@ $(VENV)-compat/.compat: pyproject.toml
 	@touch $@
 
 # Test Spark's Kafka connector. ROW=batch (or a part of a test's name) runs one row; SHORT=1; BROKER=kwire|kafka|both.
-spark: $(VENV)-spark/.spark
-	$(VENV)-spark/bin/python -m spark_jobs.run $(if $(ROW),--row $(ROW)) $(if $(SHORT),--short) $(if $(BROKER),--broker $(BROKER))
+# PYSPARK=3.5 or 4.2 runs the tests for each version of Spark with that one, in an environment of its own.
+SPARK_VENV := $(VENV)-spark$(if $(PYSPARK),-$(PYSPARK))
+spark: $(SPARK_VENV)/.spark
+	$(SPARK_VENV)/bin/python -m spark_jobs.run $(if $(PYSPARK),--matrix) $(if $(ROW),--row $(ROW)) $(if $(SHORT),--short) \
+		$(if $(BROKER),--broker $(BROKER))
 
-$(VENV)-spark/.spark: pyproject.toml
-	test -x $(VENV)-spark/bin/python || $(PYTHON) -m venv $(VENV)-spark
-	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,spark-tests]'
+$(SPARK_VENV)/.spark: pyproject.toml spark_jobs/versions.py
+	test -x $(SPARK_VENV)/bin/python || $(PYTHON) -m venv $(SPARK_VENV)
+	$(SPARK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,spark-tests]' \
+		$$($(PYTHON) -m spark_jobs.versions requirements $(PYSPARK))
 	@touch $@
 
 # Show the Spark pipeline: a broker, a generator, the pipeline with a live view, and a report (REPORT=demo.html).
@@ -165,4 +170,4 @@ clean:
 
 # Also remove the environments and downloads; the next target installs and downloads again. Never removes `data`.
 distclean: clean
-	rm -rf $(VENV) $(VENV)-compat $(VENV)-spark $(VENV)-bench $(VENV)-docs .cache
+	rm -rf $(VENV) $(VENV)-compat $(VENV)-spark* $(VENV)-bench $(VENV)-docs .cache

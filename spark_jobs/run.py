@@ -2,7 +2,7 @@
 
 A row is a test module, such as batch, streaming or exactly_once; --help lists them. One Spark session serves all rows
 of a run. The exit status is 0 only if every test passed. With both brokers, each test must also have the same result on
-both, except those that docs/differences.md lists.
+both, except those that docs/differences.md lists. --matrix runs the tests that each version of Spark must pass.
 """
 
 import argparse
@@ -22,10 +22,12 @@ from compat_tests.harness.install import install
 from compat_tests.harness.outcomes import FAILED, PASSED, Outcomes, complaints
 from compat_tests.harness.paths import ROOT
 from compat_tests.harness.reference import KAFKA_VERSION, class_path
-from spark_jobs.versions import SPARK_VERSION
+from spark_jobs.versions import spark_version
 
 TESTS = ROOT / "spark_jobs" / "tests"
 ROWS = [path.stem.removeprefix("test_") for path in sorted(TESTS.glob("test_*.py"))]
+MATRIX = ("batch", "exactly_once", "pipeline", "pipeline_tables", "records", "sink", "streaming")
+"""Rows with tests for each version of Spark. The others need not even be importable with an old one."""
 JAVA_VERSION_MIN = 17
 SECONDS_MAX = 900
 
@@ -38,16 +40,18 @@ def require_java() -> None:
     found = re.search(r'version "(\d+)', text)
     if found is None or int(found[1]) < JAVA_VERSION_MIN:
         raise SystemExit(
-            f"Spark {SPARK_VERSION} needs Java {JAVA_VERSION_MIN} or newer, the java on the path says: {text}"
+            f"Spark {spark_version()} needs Java {JAVA_VERSION_MIN} or newer, the java on the path says: {text}"
         )
 
 
-def pytest_arguments(row: str | None, *, short: bool) -> list[str]:
+def pytest_arguments(row: str | None, *, short: bool, matrix: bool) -> list[str]:
     """Return pytest's arguments; ROW is a row's name or else a part of test names."""
-    arguments = [str(TESTS / f"test_{row}.py" if row in ROWS else TESTS)]
+    rows = [row] if row in ROWS else MATRIX if matrix else []
+    arguments = [str(TESTS / f"test_{each}.py") for each in rows] or [str(TESTS)]
     if row is not None and row not in ROWS:
         arguments += ["-k", row]
-    return arguments + (["-m", "short"] if short else [])
+    marks = [*("matrix",) * matrix, *("short",) * short]
+    return [*arguments, *(["-m", " and ".join(marks)] if marks else []), *("--standalone",) * matrix]
 
 
 def run_suite(arguments: Sequence[str], broker: str) -> Outcomes:
@@ -83,7 +87,7 @@ def same(kwire: Outcomes | None, kafka: Outcomes | None, tests: Sequence[str]) -
 
 
 def table(kwire: Outcomes | None, kafka: Outcomes | None) -> Table:
-    shown = Table(title=f"PySpark {SPARK_VERSION} and its Kafka connector on kwire and Apache Kafka {KAFKA_VERSION}")
+    shown = Table(title=f"PySpark {spark_version()} and its Kafka connector on kwire and Apache Kafka {KAFKA_VERSION}")
     shown.add_column("row")
     for heading in ("tests", "passed on kwire", "passed on Kafka", "same on Kafka"):
         shown.add_column(heading, justify="right")
@@ -105,6 +109,7 @@ def against(kwire: Outcomes | None, kafka: Outcomes | None) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--row", help=f"one of {', '.join(ROWS)}, or a part of tests' names")
+    parser.add_argument("--matrix", action="store_true", help="only the tests for each version of Spark")
     parser.add_argument("--short", action="store_true", help="only the tests marked short")
     parser.add_argument("--broker", choices=("kwire", "kafka", "both"), default="kwire")
     arguments = parser.parse_args()
@@ -113,7 +118,7 @@ def main() -> int:
         install("kafka")
         class_path()
     started = time.monotonic()
-    tests = pytest_arguments(arguments.row, short=arguments.short)
+    tests = pytest_arguments(arguments.row, short=arguments.short, matrix=arguments.matrix)
     kwire = run_suite(tests, "kwire") if arguments.broker != "kafka" else None
     kafka = run_suite(tests, "kafka") if arguments.broker != "kwire" else None
     console.print(table(kwire, kafka))

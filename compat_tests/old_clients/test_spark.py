@@ -6,8 +6,9 @@ import subprocess
 from compat_tests.confluent_kafka_client.client import create_topic
 from compat_tests.old_clients.clients import HERE
 from compat_tests.old_clients.installing import HOME, python_client
+from spark_jobs.versions import LINES
 
-SPARK_VERSION = "3.5.7"
+SPARK_VERSION = LINES["3.5"].spark
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.12:{SPARK_VERSION}"
 SECONDS_MAX = 240
 

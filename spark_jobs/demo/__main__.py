@@ -14,7 +14,6 @@ import threading
 from collections import Counter
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
@@ -29,6 +28,7 @@ from spark_jobs.pipeline.config import FORMATS, Config, Events, Tables
 from spark_jobs.pipeline.device_events import Kind, Sent
 from spark_jobs.pipeline.generate import Stream, generate
 from spark_jobs.pipeline.tables.formats import table
+from spark_jobs.pipeline.topics import create_topics
 
 PARTITIONS = 4
 POLL_SECONDS = 0.5
@@ -116,13 +116,6 @@ class Demo:
         ]
 
 
-def create_topics(config: Config) -> None:
-    admin = AdminClient(config.producer)
-    topics = [NewTopic(name, PARTITIONS) for name in (config.input, config.output, config.dead_letters)]
-    for made in admin.create_topics(topics).values():
-        made.result(run.CHECK_SECONDS)
-
-
 def main() -> int:
     chosen, console = options(), Console()
     with tempfile.TemporaryDirectory(prefix="kwire-demo-") as scratch, kwire.Broker(isolation="process") as broker:
@@ -135,7 +128,7 @@ def main() -> int:
             trigger="2 seconds",
             events=EVENTS,
         )
-        create_topics(config)
+        list(create_topics(config, PARTITIONS, 1, threading.Event()))
         console.print(f"broker at {config.bootstrap}; Spark starts, its first start downloads packages")
         with run.session(config) as spark:
             demo = Demo(config, chosen)

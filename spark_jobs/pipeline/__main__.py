@@ -1,13 +1,14 @@
 """Command of the pipeline.
 
+    python -m spark_jobs.pipeline topics --config pipeline.toml --partitions 6 --replication-factor 3
     python -m spark_jobs.pipeline run --config pipeline.toml [--available-now] [--set events.window='5 minutes']
     python -m spark_jobs.pipeline backfill --config pipeline.toml --from 2026-01-01T00:00:00Z
     python -m spark_jobs.pipeline maintain --config pipeline.toml [--retention-hours 168]
     python -m spark_jobs.pipeline generate --config pipeline.toml --rate 1000 [--count 100000]
 
-`run` runs until SIGTERM or Ctrl-C, and then ends between two batches. A restart continues from the checkpoint. With
---available-now it processes what is there and ends. Exit status: 0 after a clean end, 1 after a failure, 2 if the
-configuration or an option is wrong.
+`topics` creates the topics that do not exist. `run` runs until SIGTERM or Ctrl-C, and then ends between two batches. A
+restart continues from the checkpoint. With --available-now it processes what is there and ends. Exit status: 0 after a
+clean end, 1 after a failure, 2 if the configuration or an option is wrong.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from spark_jobs.pipeline.backfill import backfill
 from spark_jobs.pipeline.config import Config, ConfigError, read_config
 from spark_jobs.pipeline.generate import Stream, generate
 from spark_jobs.pipeline.maintain import maintain
+from spark_jobs.pipeline.topics import check_topics, create_topics
 
 logger = logging.getLogger("spark_jobs.pipeline")
 
@@ -47,6 +49,9 @@ def parser() -> argparse.ArgumentParser:
         )
         return added
 
+    creating = command("topics", "create the topics that do not exist")
+    creating.add_argument("--partitions", type=int, default=6, metavar="N", help="default: %(default)s")
+    creating.add_argument("--replication-factor", type=int, default=3, metavar="N", help="default: %(default)s")
     running = command("run", "run the pipeline")
     running.add_argument("--available-now", action="store_true", help="process what is there, then end")
     filling = command("backfill", "fill the tables from a time range, before the first run")
@@ -89,8 +94,10 @@ def execute(arguments: argparse.Namespace, config: Config, stopping: threading.E
     if arguments.command == "generate":
         stream = Stream(topic=config.input, seed=arguments.seed, per_second=arguments.rate, count=arguments.count)
         return f"{generate(config.producer, stream, stopping)} events sent"
+    if arguments.command == "topics":
+        return ", ".join(create_topics(config, arguments.partitions, arguments.replication_factor, stopping))
     if arguments.command != "maintain":
-        run.check_topics(config)
+        check_topics(config)
     with run.session(config) as spark:
         if arguments.command == "backfill":
             over = backfill(spark, config, arguments.begin, arguments.until)

@@ -6,8 +6,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 from prometheus_client import start_http_server
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -28,23 +26,7 @@ POLL_SECONDS = 0.2
 STOP_SECONDS_MAX = 60.0
 """Time that a stop waits for current batches; a batch that takes longer is repeated after a restart."""
 SAID_EVERY_SECONDS = 10.0
-CHECK_SECONDS = 10.0
 CHECKPOINT_FILE = "pipeline.json"
-
-
-def check_topics(config: Config) -> None:
-    """Raise ConfigError if no broker responds or a topic is missing: Spark would try for minutes, or in vain."""
-    admin = AdminClient({**config.producer, "socket.connection.setup.timeout.ms": int(1000 * CHECK_SECONDS)})
-    try:
-        found = admin.list_topics(timeout=CHECK_SECONDS).topics
-    except KafkaException as error:
-        raise ConfigError(f"bootstrap: {config.bootstrap}: {error.args[0].str()}") from error
-    needed = {"input": config.input}
-    needed |= {"output": config.output} if "counts" in config.queries else {}
-    needed |= {"dead_letters": config.dead_letters} if "dead_letters" in config.queries else {}
-    for key, topic in needed.items():
-        if topic not in found:
-            raise ConfigError(f"{key}: topic {topic} does not exist, create it")
 
 
 def claim_checkpoint(spark: SparkSession, config: Config) -> None:

@@ -4,26 +4,45 @@ import pytest
 
 from compat_tests.harness.brokers import BROKERS, started_broker
 from compat_tests.harness.names import topic, unique  # noqa: F401 fixtures
+from compat_tests.harness.paths import ROOT
 from spark_jobs.session import new_session
-from spark_jobs.versions import all_packages
+from spark_jobs.tests.standalone import StandaloneCluster
+from spark_jobs.versions import all_packages, formats
 
-EXTENSIONS = (
-    "io.delta.sql.DeltaSparkSessionExtension",
-    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-)
+EXTENSIONS = {
+    "delta": "io.delta.sql.DeltaSparkSessionExtension",
+    "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+}
 
 
 def pytest_addoption(parser):
     parser.addoption("--broker", choices=sorted(BROKERS), default="kwire", help="the broker to start and test")
+    parser.addoption("--standalone", action="store_true", help="run tasks on a standalone cluster with one worker")
 
 
 @pytest.fixture(scope="session")
-def spark():
+def placement(request, tmp_path_factory):
+    """Settings that say where Spark's tasks run: in threads of this machine, or on a standalone cluster."""
+    if not request.config.getoption("--standalone"):
+        yield {}
+        return
+    # The functions of the tests are imported from the checkout.
+    cluster = StandaloneCluster(tmp_path_factory.mktemp("spark"), PYTHONPATH=str(ROOT))
+    try:
+        cluster.start()
+        yield {"spark.master": cluster.url, "spark.executor.memory": "768m"}
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(placement):
     settings = {
         "spark.jars.packages": ",".join(all_packages()),
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.extensions": ",".join(EXTENSIONS),
+        "spark.sql.extensions": ",".join(EXTENSIONS[each] for each in formats() if each in EXTENSIONS),
         "spark.sql.streaming.stopTimeout": "30s",
+        **placement,
     }
     session = new_session("kwire-tests", settings=settings)
     yield session

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from kafka import KafkaConsumer, TopicPartition
 from pyspark.sql import functions as f
 
 from compat_tests.kafka_python import client as kafka_python
@@ -34,6 +35,23 @@ def sent(bootstrap, topic, records, partition=0, **settings):
         Row(topic, each.partition, each.offset, record.key, record.value, record.timestamp_ms)
         for each, record in zip(placed, records, strict=True)
     ]
+
+
+def read_committed(bootstrap, topic):
+    """Return all committed records of a topic, in order of partition and offset."""
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, isolation_level="read_committed", enable_auto_commit=False)
+    try:
+        places = [TopicPartition(topic, each) for each in sorted(consumer.partitions_for_topic(topic) or ())]
+        consumer.assign(places)
+        consumer.seek_to_beginning(*places)
+        ends = consumer.end_offsets(places)
+        found = []
+        while any(consumer.position(place) < ends[place] for place in places):
+            for records in consumer.poll(timeout_ms=1000).values():
+                found += records
+        return sorted(found, key=lambda each: (each.partition, each.offset))
+    finally:
+        consumer.close()
 
 
 def topic_with(bootstrap, topic, *partitions):

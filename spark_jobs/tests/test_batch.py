@@ -17,12 +17,14 @@ def moment(number):
     return FIRST_TIMESTAMP_MS + number * TIMESTAMP_STEP_MS
 
 
+@pytest.mark.matrix
 @pytest.mark.short
 def test_a_batch_reads_a_topic_from_its_beginning_to_its_end(spark, bootstrap, topic):
     expected = topic_with(bootstrap, topic, numbered(50), numbered(30), [])
     assert rows(source(spark.read, bootstrap, subscribe=topic)) == expected
 
 
+@pytest.mark.matrix
 @pytest.mark.short
 def test_a_batch_reads_between_offsets(spark, bootstrap, topic):
     everything = topic_with(bootstrap, topic, numbered(10), numbered(10), numbered(10))

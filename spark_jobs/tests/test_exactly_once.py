@@ -3,14 +3,14 @@
 import json
 
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as f
 
 from compat_tests.harness.payloads import Record
 from kwire.spark import ExactlyOnceSink
-from spark_jobs.tests.support import SECONDS, create_topic, sent, source
+from spark_jobs.tests.support import SECONDS, create_topic, read_committed, sent, source
 
 COUNT = 40
 
@@ -53,23 +53,6 @@ class Flow:
         return read_committed(self.bootstrap, topic or self.output)
 
 
-def read_committed(bootstrap, topic):
-    """Return all committed records of a topic, in order of partition and offset."""
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, isolation_level="read_committed", enable_auto_commit=False)
-    try:
-        places = [TopicPartition(topic, each) for each in sorted(consumer.partitions_for_topic(topic) or ())]
-        consumer.assign(places)
-        consumer.seek_to_beginning(*places)
-        ends = consumer.end_offsets(places)
-        found = []
-        while any(consumer.position(place) < ends[place] for place in places):
-            for records in consumer.poll(timeout_ms=1000).values():
-                found += records
-        return sorted(found, key=lambda each: (each.partition, each.offset))
-    finally:
-        consumer.close()
-
-
 def alter_topic(bootstrap, topic, **configs):
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
@@ -88,6 +71,7 @@ def flow(spark, bootstrap, tmp_path, unique):
     return Flow(spark, bootstrap, tmp_path, unique("flow"))
 
 
+@pytest.mark.matrix
 def test_each_record_is_written_once_over_several_runs(flow):
     for first in (0, COUNT):
         flow.send(first)
@@ -97,6 +81,7 @@ def test_each_record_is_written_once_over_several_runs(flow):
     assert values(flow.committed()) == list(range(2 * COUNT))
 
 
+@pytest.mark.matrix
 @pytest.mark.short
 def test_a_batch_that_is_repeated_after_a_crash_is_written_once(flow):
     flow.send(0)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from spark_jobs import versions
 from spark_jobs.pipeline.config import ConfigError, Tables
 from spark_jobs.pipeline.tables.formats import FORMATS, table
 from spark_jobs.pipeline.tables.table import Batch
@@ -10,7 +11,7 @@ QUERY = "11111111-1111-1111-1111-111111111111"
 OTHER = "22222222-2222-2222-2222-222222222222"
 
 
-@pytest.fixture(params=sorted(FORMATS))
+@pytest.fixture(params=versions.formats())
 def opened(request, spark, tmp_path):
     session = spark.newSession()
     root = str(tmp_path / "tables")
@@ -29,6 +30,7 @@ def rows(opened, *names):
 
 
 @pytest.mark.short
+@pytest.mark.matrix
 def test_a_repeated_batch_is_there_once(opened):
     assert not opened.exists()
     opened.append(frame(opened, ("a", 1)), Batch(QUERY, 0))

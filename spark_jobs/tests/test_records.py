@@ -19,6 +19,7 @@ def headers(frame):
     }
 
 
+@pytest.mark.matrix
 @pytest.mark.short
 def test_headers_come_in_order_with_repeated_names(spark, bootstrap, topic):
     expected = topic_with(bootstrap, topic, RECORDS)

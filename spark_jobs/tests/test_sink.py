@@ -9,6 +9,7 @@ from spark_jobs.tests.support import SECONDS, create_topic, sent, source, to_top
 SCHEMA = "topic string, partition int, key binary, value binary, headers array<struct<key string, value binary>>"
 
 
+@pytest.mark.matrix
 @pytest.mark.short
 def test_a_batch_goes_to_the_topic_and_partition_that_each_row_names(spark, bootstrap, unique):
     first, second = unique("a"), unique("b")
@@ -42,6 +43,7 @@ class Copy:
         assert query.awaitTermination(SECONDS)
 
 
+@pytest.mark.matrix
 @pytest.mark.short
 def test_a_stream_copies_a_topic_over_several_runs(spark, bootstrap, unique, tmp_path):
     origin, target = unique("origin"), unique("target")

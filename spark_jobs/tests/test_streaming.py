@@ -13,6 +13,7 @@ def files(spark, tmp_path):
     return Files(spark, tmp_path)
 
 
+@pytest.mark.matrix
 @pytest.mark.short
 def test_a_stream_continues_where_it_stopped(files, bootstrap, topic):
     expected = topic_with(bootstrap, topic, numbered(40), numbered(25), [])
