@@ -1,4 +1,4 @@
-# Spark with its Kafka connector and the jobs of spark_jobs/.
+# Spark with its Kafka connector and tables, kwire as a library, and the pipeline of spark_jobs/.
 # Built from the project's root: docker build -f docker/spark.Dockerfile -t kwire-spark .
 FROM python:3.11-slim-bookworm
 # As in the broker's Dockerfile.
@@ -13,16 +13,23 @@ RUN apt-get update -qq \
 COPY docker/certificates/ /usr/local/share/ca-certificates/
 RUN update-ca-certificates
 COPY pyproject.toml README.md LICENSE /source/
-RUN python3 -c 'import tomllib; print(*tomllib.load(open("/source/pyproject.toml", "rb"))["project"]["optional-dependencies"]["spark"], sep="\n")' \
-        > /source/spark.txt \
+COPY spark_jobs/versions.py /source/spark_jobs/
+# The dependencies of kwire and of its extra `spark`, with the pyspark that the connector fits.
+RUN python3 -c 'import tomllib; found = tomllib.load(open("/source/pyproject.toml", "rb"))["project"]; \
+print(*found["dependencies"], *found["optional-dependencies"]["spark"], sep="\n")' > /source/spark.txt \
+    && (cd /source && python3 -m spark_jobs.versions requirements | tr " " "\n") >> /source/spark.txt \
     && python3 -m venv /opt/spark \
     && /opt/spark/bin/python -m pip install --no-cache-dir --disable-pip-version-check -r /source/spark.txt
 RUN useradd --uid 1000 --create-home spark && install --directory --owner=spark --group=spark /var/lib/spark
 ENV PATH=/opt/spark/bin:$PATH PYTHONPATH=/srv PYTHONUNBUFFERED=1
 USER spark
 WORKDIR /var/lib/spark
-COPY spark_jobs/*.py /srv/spark_jobs/
-# Download the connector from Maven Central during the build.
-RUN python -c 'from spark_jobs.session import new_session; new_session("warm").stop()'
+COPY spark_jobs/versions.py spark_jobs/session.py /srv/spark_jobs/
+# Download the packages of all formats from Maven Central during the build; a start downloads nothing.
+RUN python -c 'from spark_jobs import session, versions; \
+session.new_session("warm", {"spark.jars.packages": ",".join(versions.all_packages())}).stop()'
+COPY kwire/ /srv/kwire/
+COPY spark_jobs/ /srv/spark_jobs/
+COPY docker/spark_health.py /opt/spark/
 VOLUME /var/lib/spark
 ENTRYPOINT ["python", "-m"]

@@ -1,11 +1,13 @@
-"""The Compose file of three brokers: one is killed and restarted, all are stopped, and Spark reads from them."""
+"""The Compose file of three brokers: one is killed and restarted, all are stopped, and Spark's pipeline runs on them."""
 
 import json
 import subprocess
 import uuid
+from datetime import UTC, datetime
+from itertools import islice
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from proof.compose import Project
 from proof.consuming import consumed_values
@@ -13,12 +15,22 @@ from proof.image import docker
 
 from compat_tests.harness.ports import free_ports
 from compat_tests.harness.waiting import eventually
+from spark_jobs.pipeline.device_events import Kind, device_events
 
 SECONDS = 90
 BROKERS = ("broker-1", "broker-2", "broker-3")
 NETWORK = ",".join(f"{name}:19092" for name in BROKERS)
-EVENTS = 400
-BAD_EVENTS = 4
+PIPELINE_SECONDS = 240
+EVENTS = 1000
+SEEDS = (1, 2)
+CONFIG = ("--config", "/etc/kwire/pipeline.toml")
+SPARK_SERVICES = {"pipeline": ["pipeline"], "driver": ["spark-master", "spark-worker-1", "spark-worker-2", "driver"]}
+"""Services of the pipeline by its driver; both have the same checkpoint."""
+RAW_ROWS = """
+import json, pathlib
+found = [json.loads(line) for path in pathlib.Path("tables/raw/_delta_log").glob("*.json") for line in path.open()]
+print(sum(json.loads(each["add"]["stats"])["numRecords"] for each in found if "add" in each))
+"""
 
 
 class ComposedCluster:
@@ -28,24 +40,28 @@ class ComposedCluster:
         ports = free_ports(3)
         self.bootstrap = ",".join(f"localhost:{port}" for port in ports)
         names = {f"KWIRE_PORT_{number + 1}": str(port) for number, port in enumerate(ports)}
-        self.call = Project("cluster.yaml", project, KWIRE_IMAGE=image, SPARK_IMAGE=spark_image, **names)
+        self.bad_events = 0
+        """Dead letters that are expected so far."""
+        names |= {"KWIRE_IMAGE": image, "SPARK_IMAGE": spark_image, "COMPOSE_PROFILES": "spark,standalone"}
+        self.call = Project("cluster.yaml", project, **names)
 
-    def container(self, broker):
-        return self.call("ps", "--quiet", broker).split()[0]
+    def container(self, service):
+        return self.call("ps", "--quiet", service).split()[0]
+
+    def await_driver(self, service):
+        """Wait until every query of the pipeline is active."""
+        state = ("inspect", "--format", "{{.State.Health.Status}}", self.container(service))
+        eventually(lambda: docker(*state) == "healthy", f"{service} is healthy", PIPELINE_SECONDS)
+
+    def raw_rows(self, service):
+        """Return the rows of the table raw, according to its log."""
+        return int(self.call("exec", "-T", service, "python", "-c", RAW_ROWS))
 
     def status(self, asked="broker-1"):
         """Return the status that kwire reports for its cluster; None if no broker answers."""
         command = ["docker", "exec", self.container(asked), "kwire", "cluster", "status", "--format", "json"]
         done = subprocess.run([*command, "--bootstrap-server", NETWORK], capture_output=True, text=True, check=False)
         return json.loads(done.stdout) if done.stdout else None
-
-    def watermarks(self, topic, partition):
-        """Return the partition's first and end offsets."""
-        client = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "unused"})
-        try:
-            return client.get_watermark_offsets(TopicPartition(topic, partition), timeout=SECONDS)
-        finally:
-            client.close()
 
     def await_health(self):
         eventually(lambda: (self.status() or {}).get("healthy"), "the cluster is healthy", SECONDS)
@@ -55,7 +71,7 @@ class ComposedCluster:
 def cluster(image, spark_image, run):
     composed = ComposedCluster(image, spark_image, run)
     try:
-        composed.call("up", "--detach", "--no-build")
+        composed.call("up", "--detach", "--no-build", *BROKERS)
         composed.await_health()
         yield composed
     finally:
@@ -110,21 +126,36 @@ def _missing(cluster):
 
 def test_all_brokers_stop_cleanly_and_keep_their_data(cluster, replicated):
     produce(cluster, replicated, 0, 300)
-    cluster.call("stop")
+    cluster.call("stop", *BROKERS)
     assert {docker("inspect", "--format", "{{.State.ExitCode}}", cluster.container(name)) for name in BROKERS} == {"0"}
-    cluster.call("start")
+    cluster.call("start", *BROKERS)
     cluster.await_health()
     produce(cluster, replicated, 300, 400)
     assert consume(cluster, replicated, 400) == list(range(400))
 
 
-def test_the_spark_job_counts_events_and_rejects_bad_ones(cluster):
-    create(cluster, *(NewTopic(name, 2, 3) for name in ("events", "counts", "events-dead-letters")))
-    sample = ("spark_jobs.sample_events", f"--bootstrap={NETWORK}", "--topic=events", f"--count={EVENTS}")
-    cluster.call("run", "--rm", "spark", *sample)
-    cluster.call("run", "--rm", "spark")
-    assert len(values(cluster, "events-dead-letters", BAD_EVENTS)) == BAD_EVENTS
-    stored = sum(cluster.watermarks("counts", partition)[1] for partition in (0, 1))
-    counts = [json.loads(each)["count"] for each in values(cluster, "counts", stored)]
-    # Not in the output: windows that the watermark has not passed, and events that came too late.
-    assert EVENTS // 2 < sum(counts) <= EVENTS - BAD_EVENTS
+@pytest.mark.parametrize("driver", ["pipeline", "driver"])
+def test_the_pipeline_processes_each_event_once_over_the_kill_of_its_driver(cluster, driver):
+    services = SPARK_SERVICES[driver]
+    cluster.call("up", "--detach", "--no-build", *services)
+    try:
+        cluster.await_driver(driver)
+        rows, letters = cluster.raw_rows(driver), cluster.bad_events
+        for seed in SEEDS:
+            generate = ("spark_jobs.pipeline", "generate", *CONFIG, f"--seed={seed}", f"--count={EVENTS}")
+            cluster.call("run", "--rm", "topics", *generate, "--rate=10000")
+            if seed == SEEDS[0]:
+                cluster.call("exec", "-T", driver, "pkill", "-KILL", "-f", "spark_jobs")
+            letters += sum(each.kind is Kind.DEAD_LETTER for each in sent(seed))
+        rows += EVENTS * len(SEEDS)
+        eventually(lambda: cluster.raw_rows(driver) == rows, f"table raw has {rows} rows", PIPELINE_SECONDS)
+        assert len(values(cluster, "events-dead-letters", letters)) == letters
+        cluster.bad_events = letters
+        cluster.await_driver(driver)
+    finally:
+        cluster.call("stop", *services)
+
+
+def sent(seed):
+    """Return the events that the generator sends."""
+    return islice(device_events(seed, start=datetime.now(UTC), per_second=1.0), EVENTS)
