@@ -1,4 +1,4 @@
-"""The Compose file of three brokers: one is killed and restarted, all are stopped, and Spark's pipeline runs on them."""
+"""The Compose file of three brokers: one is killed and restarted, all are stopped, and the Spark pipeline runs."""
 
 import json
 import subprocess
