@@ -99,6 +99,7 @@ def execute(arguments: argparse.Namespace, config: Config, stopping: threading.E
     if arguments.command != "maintain":
         check_topics(config)
     with run.session(config) as spark:
+        stop_by_signals(stopping)  # Spark's start has replaced the handler of Ctrl-C
         if arguments.command == "backfill":
             over = backfill(spark, config, arguments.begin, arguments.until)
             return f"{sum(over.end.values()) - sum(over.begin.values())} offsets filled"
@@ -113,12 +114,7 @@ def main(given: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     logger.setLevel(logging.INFO)
     stopping = threading.Event()
-
-    def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
-        stopping.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, ask_to_stop)
+    stop_by_signals(stopping)
     try:
         result = execute(arguments, configuration(arguments), stopping)
     except ConfigError as error:
@@ -129,6 +125,16 @@ def main(given: Sequence[str] | None = None) -> int:
         return failed(error.args[0].str(), 1)
     logger.info("%s", result)
     return 0
+
+
+def stop_by_signals(stopping: threading.Event) -> None:
+    """Set the event on SIGTERM and Ctrl-C."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
 
 
 def failed(text: str, status: int) -> int:

@@ -1,6 +1,7 @@
 """The pipeline's command: a whole run by itself, one line for each failure, and the command line of spark-submit."""
 
 import os
+import signal
 import subprocess
 import sys
 import zipfile
@@ -9,6 +10,7 @@ import pytest
 
 from compat_tests.harness.paths import ROOT
 from compat_tests.harness.ports import free_ports
+from compat_tests.harness.waiting import eventually
 from spark_jobs import submit, versions
 from spark_jobs.tests.support import create_topic
 
@@ -63,6 +65,13 @@ def test_a_missing_topic_is_one_line(bootstrap, tmp_path):
     assert (status, lines) == (2, ["pipeline: input: topic no-such-topic does not exist, create it"])
 
 
+def test_topics_are_created_once(bootstrap, topic, tmp_path):
+    chosen = [*options(bootstrap, topic, tmp_path, queries="raw,counts"), "--partitions", "3"]
+    for result in ("created", "exists"):
+        status, lines = call("topics", *chosen, "--replication-factor", "1")
+        assert (status, lines[-1].partition("INFO ")[2]) == (0, f"{topic} {result}, {topic}-counts {result}")
+
+
 def test_events_are_generated_and_processed(spark, bootstrap, topic, tmp_path):
     create_topic(bootstrap, topic, 2)
     chosen = options(bootstrap, topic, tmp_path)
@@ -79,6 +88,22 @@ def test_events_are_generated_and_processed(spark, bootstrap, topic, tmp_path):
     assert status == 1
     assert "table raw belongs to query " in lines[-1]
     assert "use the checkpoint of that query" in lines[-1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_pipeline_between_two_batches(bootstrap, topic, tmp_path, number):
+    create_topic(bootstrap, topic)
+    command = [sys.executable, "-m", "spark_jobs.pipeline", "run", *options(bootstrap, topic, tmp_path)]
+    with (tmp_path / "said").open("w") as said:
+        job = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=said)
+    try:
+        eventually((tmp_path / "checkpoint" / "raw" / "commits" / "0").exists, "a batch has ended", JOB_SECONDS)
+        job.send_signal(number)
+        assert job.wait(JOB_SECONDS) == 0
+    finally:
+        job.kill()
+        job.wait()
+    assert (tmp_path / "said").read_text().endswith("INFO stopped\n")
 
 
 def test_spark_submit_gets_packages_and_python_files(tmp_path, capsys):
