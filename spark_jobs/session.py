@@ -6,10 +6,13 @@ A job names no master: spark-submit does, or SPARK_MASTER, or it runs on this ma
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
-from pyspark import SparkConf
+import pyspark
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from kwire.properties_files import read_properties
 from spark_jobs.versions import packages
 
 LOCAL_MASTER = "local[2]"
@@ -43,7 +46,7 @@ def new_session(
 
     Without spark-submit, the first start downloads the packages of `table_format`.
     """
-    given = SparkConf()  # with spark-submit's and the file's settings
+    given = _given()
     chosen: dict[str, str] = {"spark.app.name": name, **DEFAULTS, **(defaults or {})}
     master = given.get("spark.master") or os.environ.get("SPARK_MASTER") or LOCAL_MASTER
     chosen["spark.master"] = master
@@ -54,13 +57,23 @@ def new_session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need the same packages
     builder = SparkSession.builder
     for key, value in chosen.items():
-        if not given.contains(key):
+        if key not in given:
             builder = builder.config(key, value)
     for key, value in (settings or {}).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _given() -> Mapping[str, str]:
+    """Return the settings of spark-submit, or else those of spark-defaults.conf."""
+    if _is_submitted():
+        SparkContext._ensure_initialized()  # noqa: SLF001 before this, a SparkConf is empty
+        return dict(SparkConf().getAll())
+    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    path = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf") / "spark-defaults.conf"
+    return read_properties(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def _is_submitted() -> bool:

@@ -6,7 +6,7 @@ from compat_tests.harness.brokers import BROKERS, started_broker
 from compat_tests.harness.names import topic, unique  # noqa: F401 fixtures
 from compat_tests.harness.paths import ROOT
 from spark_jobs.session import new_session
-from spark_jobs.tests.standalone import StandaloneCluster
+from spark_jobs.tests.standalone import SETTINGS, StandaloneCluster
 from spark_jobs.versions import all_packages, formats
 
 EXTENSIONS = {
@@ -30,7 +30,7 @@ def placement(request, tmp_path_factory):
     cluster = StandaloneCluster(tmp_path_factory.mktemp("spark"), PYTHONPATH=str(ROOT))
     try:
         cluster.start()
-        yield {"spark.master": cluster.url, "spark.executor.memory": "768m"}
+        yield {**SETTINGS, "spark.master": cluster.url}
     finally:
         cluster.stop()
 

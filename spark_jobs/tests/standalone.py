@@ -17,12 +17,20 @@ import pyspark
 from compat_tests.harness.ports import HOST, free_ports
 from compat_tests.harness.waiting import eventually
 
-START_SECONDS = 90.0
+START_SECONDS = 180.0
 STOP_SECONDS = 30.0
 HOME = Path(pyspark.__file__).parent
 WORKER_MEMORY = "1g"
-LOOPBACK = {"spark.driver.bindAddress": HOST, "spark.driver.host": HOST}
-"""Settings of a driver on this machine."""
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a JVM that does not live long enough to gain from the second compiler."""
+SETTINGS = {
+    "spark.driver.bindAddress": HOST,
+    "spark.driver.extraJavaOptions": SHORT_LIVED,
+    "spark.driver.host": HOST,
+    "spark.executor.extraJavaOptions": SHORT_LIVED,
+    "spark.executor.memory": "768m",
+}
+"""Settings of a driver on this machine, and of its executors."""
 
 
 class StandaloneCluster:
@@ -33,6 +41,7 @@ class StandaloneCluster:
         self.directory = directory
         self.port, self.web_port = free_ports(2)
         own = {"SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": HOST, "SPARK_DAEMON_MEMORY": "256m"}
+        own["SPARK_DAEMON_JAVA_OPTS"] = SHORT_LIVED
         self.environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         self.environment |= own | environment
         self.processes = dict.fromkeys(["master", *range(1, workers + 1)])

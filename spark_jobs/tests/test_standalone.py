@@ -19,16 +19,15 @@ from compat_tests.harness.waiting import eventually
 from spark_jobs.pipeline.config import Config, Tables
 from spark_jobs.pipeline.device_events import device_events
 from spark_jobs.tests.checks import EVENTS, NOON, RATE, bad_values, check, expected_windows, send
-from spark_jobs.tests.standalone import LOOPBACK, StandaloneCluster
+from spark_jobs.tests.standalone import SETTINGS, StandaloneCluster
 from spark_jobs.tests.support import SECONDS, read_committed
 
 COUNT, PART = 3000, 500
-PROCESSED_SECONDS = 180.0
+PROCESSED_SECONDS = 300.0
 TOPIC = {"retention.ms": "-1", "min.insync.replicas": "2"}
 CONF = {
-    **LOOPBACK,
+    **SETTINGS,
     "spark.executor.cores": "1",
-    "spark.executor.memory": "768m",
     "spark.driver.memory": "768m",
     "spark.pyspark.python": sys.executable,
     "spark.sql.shuffle.partitions": "2",
@@ -67,6 +66,7 @@ def config(brokers, tmp_path):
         trigger="1 second",
         events=EVENTS,
         slots=2,
+        queries=["raw", "cleaned", "counts", "dead_letters"],
     )
     admin = AdminClient({"bootstrap.servers": brokers.bootstrap})
     topics = [NewTopic(name, 2, 3, config=TOPIC) for name in (config.input, config.output, config.dead_letters)]
@@ -76,7 +76,7 @@ def config(brokers, tmp_path):
 
 
 def as_toml(config):
-    names = ("bootstrap", "input", "checkpoint", "trigger", "slots")
+    names = ("bootstrap", "input", "checkpoint", "trigger", "slots", "queries")
     lines = [f"{name} = {json.dumps(getattr(config, name))}" for name in names]
     for section in ("tables", "events"):
         values = getattr(config, section)
@@ -149,6 +149,7 @@ def test_the_pipeline_outlives_a_worker_and_a_broker(spark, brokers, workers, co
     with submitted(config, workers, tmp_path) as process:
         progress = Progress(config, process, say)
         progress.await_raw(send_part())
+        workers.await_executors(2)
         send_part()
         workers.kill_worker(1)
         progress.await_raw(send_part())
