@@ -24,10 +24,10 @@ RUN useradd --uid 1000 --create-home spark && install --directory --owner=spark 
 ENV PATH=/opt/spark/bin:$PATH PYTHONPATH=/srv PYTHONUNBUFFERED=1
 USER spark
 WORKDIR /var/lib/spark
-COPY spark_jobs/versions.py spark_jobs/session.py /srv/spark_jobs/
+COPY spark_jobs/versions.py /srv/spark_jobs/
 # Download the packages of all formats from Maven Central during the build; a start downloads nothing.
-RUN python -c 'from spark_jobs import session, versions; \
-session.new_session("warm", {"spark.jars.packages": ",".join(versions.all_packages())}).stop()'
+RUN python -c 'from pyspark.sql import SparkSession; from spark_jobs.versions import all_packages; \
+SparkSession.builder.master("local[1]").config("spark.jars.packages", ",".join(all_packages())).getOrCreate().stop()'
 COPY kwire/ /srv/kwire/
 COPY spark_jobs/ /srv/spark_jobs/
 COPY docker/spark_health.py /opt/spark/

@@ -46,7 +46,7 @@ def new_session(
 
     Without spark-submit, the first start downloads the packages of `table_format`.
     """
-    given = _given()
+    given = given_settings()
     chosen: dict[str, str] = {"spark.app.name": name, **DEFAULTS, **(defaults or {})}
     master = given.get("spark.master") or os.environ.get("SPARK_MASTER") or LOCAL_MASTER
     chosen["spark.master"] = master
@@ -66,7 +66,7 @@ def new_session(
     return session
 
 
-def _given() -> Mapping[str, str]:
+def given_settings() -> Mapping[str, str]:
     """Return the settings of spark-submit, or else those of spark-defaults.conf."""
     if _is_submitted():
         SparkContext._ensure_initialized()  # noqa: SLF001 before this, a SparkConf is empty

@@ -38,6 +38,7 @@ def placement(request, tmp_path_factory):
 @pytest.fixture(scope="session")
 def spark(placement):
     settings = {
+        "spark.databricks.delta.snapshotPartitions": "2",  # the default of 50 is for large tables
         "spark.jars.packages": ",".join(all_packages()),
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.extensions": ",".join(EXTENSIONS[each] for each in formats() if each in EXTENSIONS),

@@ -1,7 +1,6 @@
 """Standalone Spark cluster on this machine: a master and workers as processes, on the loopback interface.
 
-A worker is a process group with its executors, so that a kill ends all of them, as the end of a machine does. Their
-Python processes end with them.
+A kill ends a worker together with its executors, as the end of a machine does. Their Python processes end with them.
 """
 
 import contextlib
@@ -106,18 +105,27 @@ class StandaloneCluster:
                 stdin=subprocess.DEVNULL,
                 env=self.environment,
                 cwd=self.directory,
-                start_new_session=True,
             )
 
     def _end(self, name, number):
         process = self.processes[name]
         if process is None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
+        own = [process.pid, *children(process.pid)]
+        for each in own:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, number)
         try:
             process.wait(STOP_SECONDS)
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            for each in own:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGKILL)
+            process.wait(STOP_SECONDS)
             self.processes[name] = None
+
+
+def children(pid):
+    """Return the process ids of a process's children; any of its threads may have started one."""
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(each) for path in lists for each in path.read_text().split()]
