@@ -79,6 +79,8 @@ class Config:
     trigger: str = "10 seconds"
     starting_offsets: str = "earliest"
     max_offsets_per_trigger: int | None = None
+    fail_on_data_loss: bool = True
+    """End a query if records were deleted that it has not read; otherwise it continues with those that are left."""
     slots: int = 4
     """Transactional producers of each topic that the pipeline writes."""
     metrics_port: int | None = None
@@ -157,6 +159,8 @@ def _value(kind: Any, value: Any, name: str) -> Any:
         if not isinstance(value, str) or not value:
             raise ConfigError(f"{name}: {value!r} is no text")
         return value
+    if kind is bool:
+        return _truth(value, name)
     if kind is int or (isinstance(kind, UnionType) and int in get_args(kind)):
         return _positive(value, name)
     if kind == Sequence[str]:
@@ -167,6 +171,13 @@ def _value(kind: Any, value: Any, name: str) -> Any:
     if not isinstance(value, Mapping):
         raise ConfigError(f"{name}: this is a section")
     return dict(value)
+
+
+def _truth(value: Any, name: str) -> bool:
+    found = {"true": True, "false": False}.get(str(value).lower())
+    if found is None:
+        raise ConfigError(f"{name}: {value!r} is neither true nor false")
+    return found
 
 
 def _positive(value: Any, name: str) -> int:

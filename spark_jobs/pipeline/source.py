@@ -18,6 +18,7 @@ def source_options(config: Config) -> dict[str, str]:
         "kafka.isolation.level": "read_committed",  # records of aborted transactions are no events
         "subscribe": config.input,
         "includeHeaders": "true",
+        "failOnDataLoss": str(config.fail_on_data_loss).lower(),
         **{f"kafka.{name}": str(value) for name, value in config.kafka.items()},
     }
 

@@ -51,10 +51,12 @@ def test_overrides_come_before_the_file(file):
         "kafka.ssl.truststore.type": "PEM",
         "queries": "raw",
         "slots": "8",
+        "fail_on_data_loss": "false",
         "tables.format": "parquet",
     }
     config = read_config(file, overrides)
     assert (config.events.window, config.queries, config.slots) == ("1 hour", ["raw"], 8)
+    assert config.fail_on_data_loss is False
     assert config.tables == Tables(path="s3a://bucket/tables", format="parquet")
     assert config.kafka == {"security.protocol": "SASL_SSL", "ssl.truststore.type": "PEM"}
 
@@ -79,6 +81,7 @@ def test_overrides_alone_are_enough():
         ("slots", "none", "slots: 'none' is no positive number"),
         ("slots", "-1", "slots: '-1' is no positive number"),
         ("max_offsets_per_trigger", "0", "max_offsets_per_trigger: '0' is no positive number"),
+        ("fail_on_data_loss", "perhaps", "fail_on_data_loss: 'perhaps' is neither true nor false"),
         ("windows", "1", "windows: unknown key, known are bootstrap, "),
         ("events.windows", "1", "events.windows: unknown key, known are ahead, "),
         ("tables", "x", "tables: this is a section"),
