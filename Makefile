@@ -134,8 +134,9 @@ $(VENV)-bench/.bench: $(COMPILED)/.built
 # (Apache Kafka's own tests; MINUTES=25 runs a part, and the same command continues; FAMILY=cluster, streams, connect or
 # scala), SOAK=3600 (seconds), COVERAGE=500 (code that no seed runs), FUZZ=3600 (seconds, fuzzers with a model),
 # PARSERS=180 (seconds for each parser, with atheris), STORMS=10 (seconds of each storm of connections, handshakes and
-# logins), HOSTILE=1 (cost of each request for the broker). SEED=1 is the first seed.
-CAMPAIGNS := KILLS FRAMES SECURED_FRAMES STATES FLIPS POWER CONTROLLERS QUORUM CLUSTER HISTORIES BROKERS KAFKA_TESTS SOAK COVERAGE FUZZ PARSERS STORMS HOSTILE
+# logins), HOSTILE=1 (cost of each request for the broker), SPARK=100 (rounds of Spark's streams under faults; with
+# BROKER=kafka, on Apache Kafka). SEED=1 is the first seed.
+CAMPAIGNS := KILLS FRAMES SECURED_FRAMES STATES FLIPS POWER CONTROLLERS QUORUM CLUSTER HISTORIES BROKERS KAFKA_TESTS SOAK COVERAGE FUZZ PARSERS STORMS HOSTILE SPARK
 compat_python := $(VENV)-compat/bin/python
 run-KILLS = $(BIN)/python -m tests.campaign.kills --kills $(or $(KILLS),500) --seed $(or $(SEED),1)
 run-FRAMES = $(BIN)/python -m tests.campaign.frames --frames $(or $(FRAMES),200000) --seed $(or $(SEED),1)
@@ -155,6 +156,7 @@ run-COVERAGE = $(BIN)/python -m tests.campaign.coverage_of_seeds --seeds $(or $(
 run-FUZZ = $(BIN)/python -m tests.campaign.fuzz --seconds $(or $(FUZZ),3600) --seed $(or $(SEED),1001)
 run-PARSERS = $(MAKE) $(VENV)/.fuzz && $(BIN)/python -m tests.campaign.parsers --seconds $(or $(PARSERS),180) --seed $(or $(SEED),1)
 run-HOSTILE = $(compat_python) -m tests.campaign.hostile
+run-SPARK = $(MAKE) $(VENV)-spark/.spark && $(VENV)-spark/bin/python -m spark_jobs.faults.run --rounds $(or $(SPARK),100) --seed $(or $(SEED),1) $(if $(BROKER),--broker $(BROKER))
 chosen = $(foreach name,$(CAMPAIGNS),$(if $($(name)),$(name)))
 campaign: $(VENV)/.test $(VENV)-compat/.compat
 	$(foreach name,$(or $(strip $(chosen)),$(CAMPAIGNS)),$(run-$(name)) &&) true
