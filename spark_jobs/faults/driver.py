@@ -104,7 +104,7 @@ class Driver:
 
     def kill_python_worker(self, random_source: Random) -> bool:
         """Kill a Python process that runs tasks; return False if there is none."""
-        return self._kill_one("pyspark.daemon", random_source)
+        return self._kill_one("spark_jobs.faults.daemon", random_source)
 
     def kill_executor(self, random_source: Random) -> bool:
         """Kill the JVM of an executor; return False if there is none."""

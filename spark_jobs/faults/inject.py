@@ -129,10 +129,10 @@ def compact_input(scene: Scene, random_source: Random) -> bool:
     if not scene.moment(random_source):
         return False
     scene.note_read()
-    before = len(committed(scene.site.bootstrap, scene.input))
+    before = _places(scene)
     _alter(scene, "cleanup.policy", "compact")
     try:
-        return _happens(lambda: len(committed(scene.site.bootstrap, scene.input)) < before)
+        return _happens(lambda: not before <= _places(scene))
     finally:
         _alter(scene, "cleanup.policy", "delete")
 
@@ -172,6 +172,10 @@ def expire_records(scene: Scene, random_source: Random) -> bool:
         )
     finally:
         _alter(scene, "retention.ms", "-1")
+
+
+def _places(scene: Scene) -> set[tuple[int, int]]:
+    return {(each.partition, each.offset) for each in committed(scene.site.bootstrap, scene.input)}
 
 
 def _happens(condition: Callable[[], bool]) -> bool:

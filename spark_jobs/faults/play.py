@@ -111,6 +111,7 @@ def play(plan: Round, on: Stage, directory: Path) -> Result:
     """Play a round and return its result."""
     begun = time.monotonic()
     result = Result(seed=plan.seed, faults=[each.name for each in plan.faults])
+    on.prepare_driver(has_executors=plan.has_executors)
     site = on.site(plan.brokers)
     job = job_of(plan, site.bootstrap, directory)
     create_topics(site.bootstrap, [job.config.input], PARTITIONS, INPUT_CONFIG)

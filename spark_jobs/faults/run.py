@@ -22,7 +22,7 @@ from compat_tests.harness.install import install
 from compat_tests.harness.reference import class_path
 from spark_jobs.faults.plants import PLANTS
 from spark_jobs.faults.play import Result, Stage, play, stage
-from spark_jobs.faults.rounds import FAULTS, planned
+from spark_jobs.faults.rounds import FAULTS, Round, planned
 from spark_jobs.run import require_java
 from tests.campaign.evidence import Evidence, current_commit
 
@@ -50,26 +50,32 @@ class Campaign:
         return self._noted.read_text().splitlines() if self._noted.exists() else []
 
     def run(self) -> None:
-        """Play the rounds that are not done; after an error of the campaign itself, brokers and drivers start anew."""
+        """Play the rounds that are not done, those with executors last, because they have another driver.
+
+        After an error of the campaign itself, brokers and drivers start anew.
+        """
         done = {each.seed for each in self.results}
         seeds = [seed for seed in range(self._given.seed, self._given.seed + self._given.rounds) if seed not in done]
-        while seeds:
+        plans = sorted(map(self._plan, seeds), key=lambda plan: plan.has_executors)
+        while plans:
             with stage(self._directory, self._given.broker, self._given.plant) as on:
-                while seeds:
-                    result = self._play(seeds.pop(0), on)
+                while plans:
+                    result = self._play(plans.pop(0), on)
                     if result.findings and self._given.plant:
                         return
                     if result.error:
                         break
 
-    def _play(self, seed: int, on: Stage) -> Result:
-        plan = planned(seed, self._given.fault, broker=self._given.broker)
-        directory = self._directory / f"round-{seed}"
+    def _plan(self, seed: int) -> Round:
+        return planned(seed, self._given.fault, broker=self._given.broker)
+
+    def _play(self, plan: Round, on: Stage) -> Result:
+        directory = self._directory / f"round-{plan.seed}"
         shutil.rmtree(directory, ignore_errors=True)
         try:
             result = play(plan, on, directory)
         except (Exception, SystemExit):  # noqa: BLE001 the next rounds do not depend on this one
-            result = Result(seed=seed, faults=[each.name for each in plan.faults], error=traceback.format_exc())
+            result = Result(seed=plan.seed, faults=[each.name for each in plan.faults], error=traceback.format_exc())
         if not result.findings and not result.error:
             shutil.rmtree(directory, ignore_errors=True)
         self._note(result)
