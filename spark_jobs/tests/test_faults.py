@@ -34,7 +34,6 @@ def on(request, tmp_path):
         context.__exit__(None, None, None)
 
 
-@pytest.mark.short
 def test_nothing_is_lost_or_repeated_when_the_driver_and_python_workers_are_killed(on):
     for seed, fault in ((1, "python worker killed at its commit"), (2, "driver killed between table and sink")):
         result = on(seed, fault)

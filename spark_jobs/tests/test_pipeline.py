@@ -65,7 +65,7 @@ def test_every_event_is_where_it_belongs(spark, config, table_format):
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("table_format", [pytest.param("parquet", marks=pytest.mark.short), "delta"])
+@pytest.mark.parametrize("table_format", ["parquet", "delta"])
 def test_raw_cleaned_and_counts_need_no_newer_spark(spark, config, table_format):
     tables = Tables(path=config.tables.path, format=table_format)
     process_and_check(spark, replace(config, tables=tables, queries=("raw", "cleaned", "counts")))
