@@ -29,7 +29,8 @@ class Sample(NamedTuple):
 def sample(seconds: float, name: str, progress: dict[str, Any]) -> Sample:
     """Return the sample of a progress, as Spark reports it."""
     operators = progress["stateOperators"]
-    behind = sum(int(float((each["metrics"] or {}).get("maxOffsetsBehindLatest", 0))) for each in progress["sources"])
+    sources = (each.get("metrics") or {} for each in progress["sources"])
+    behind = sum(int(float(each.get("maxOffsetsBehindLatest", 0))) for each in sources)
     return Sample(
         seconds=seconds,
         query=name,

@@ -73,7 +73,7 @@ def said(query: StreamingQuery) -> str:
     if progress is None:
         return f"{query.name}: {query.status['message']}"
     sources, operators = progress["sources"], progress["stateOperators"]
-    behind = sum(int(float((each["metrics"] or {}).get("maxOffsetsBehindLatest", 0))) for each in sources)
+    behind = sum(int(float((each.get("metrics") or {}).get("maxOffsetsBehindLatest", 0))) for each in sources)
     late = sum(each["numRowsDroppedByWatermark"] for each in operators)
     text = (
         f"{query.name}: batch {progress['batchId']}, {progress['numInputRows']} rows at "

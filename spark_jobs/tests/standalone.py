@@ -73,7 +73,7 @@ class StandaloneCluster:
             self._end(name, signal.SIGTERM)
 
     def status(self):
-        """Return what the master tells of its workers and applications."""
+        """Return the state of the workers and applications, as the master reports it."""
         with urlopen(f"http://{HOST}:{self.web_port}/json/", timeout=STOP_SECONDS) as answer:
             return json.load(answer)
 

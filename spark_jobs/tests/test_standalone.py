@@ -106,7 +106,7 @@ def submitted(config, workers, directory):
 
 
 class Progress:
-    """What is in the tables and topics of a running pipeline."""
+    """Tables and topics of a running pipeline, and how far they are."""
 
     def __init__(self, config, process, say):
         self.config, self.process, self.say = config, process, say
