@@ -1,6 +1,7 @@
 """Spark driver in a process group of its own, as the campaign sees it: it calls the driver, or kills parts of it."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -36,6 +37,7 @@ class Driver:
         environment = {**os.environ, "SPARK_MASTER": CLUSTER if has_executors else LOCAL}
         environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         environment["PYSPARK_PYTHON"] = sys.executable
+        environment["SPARK_LOCAL_DIRS"] = str(emptied(directory / "local"))
         own, other = socket.socketpair()
         with other, self.output.open("ab") as output:
             command = [sys.executable, "-m", "spark_jobs.faults.worker", str(other.fileno())]
@@ -119,6 +121,13 @@ class Driver:
         except ProcessLookupError:
             return False
         return True
+
+
+def emptied(directory: Path) -> Path:
+    """Return a directory without what a killed driver has left in it."""
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
+    return directory
 
 
 def descendants(process: int) -> list[int]:

@@ -190,9 +190,18 @@ def process_of(port: int, remote_port: int) -> int | None:
 
 
 def _owner(name: str) -> int | None:
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit():
-            with contextlib.suppress(OSError):
-                if any(os.readlink(each) == name for each in (process / "fd").iterdir()):  # noqa: PTH115 not a file
-                    return int(process.name)
+    """Return the process that has a file open; /proc names an open socket by its inode."""
+    for process in Path("/proc").glob("[0-9]*"):
+        if name in _open_files(process):
+            return int(process.name)
     return None
+
+
+def _open_files(process: Path) -> set[str]:
+    """Return the names of the open files of a process; those that are closed meanwhile are left out."""
+    names = set()
+    with contextlib.suppress(OSError):
+        for link in os.listdir(process / "fd"):  # noqa: PTH208 names only
+            with contextlib.suppress(OSError):
+                names.add(os.readlink(process / "fd" / link))  # noqa: PTH115 not a path
+    return names

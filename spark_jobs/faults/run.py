@@ -97,6 +97,11 @@ class Campaign:
     def bad(self) -> list[Result]:
         return [each for each in self.results if each.findings or each.error]
 
+    def clean(self) -> None:
+        """Remove a directory that the user has not chosen, unless a round in it has a finding."""
+        if self._given.directory is None and not self.bad:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
     def note_evidence(self, commit: str) -> None:
         seeds = [each.seed for each in self.results]
         EVIDENCE.append(
@@ -132,6 +137,7 @@ def main() -> None:
     campaign.run()
     if not (given.no_evidence or given.plant or given.fault):
         campaign.note_evidence(commit)
+    campaign.clean()
     print(*(f"{name}: {campaign.fired[name]}" for name in FAULTS), sep="\n")
     print(f"{len(campaign.results)} rounds, {len(campaign.bad)} with a finding, {time.monotonic() - begun:.0f} s")
     raise SystemExit(bool(campaign.bad) != bool(given.plant))
