@@ -161,6 +161,8 @@ def disturb(scene: Scene, stream: InputStream, result: Result) -> None:
             result.notes += scene.driver.run(replace(scene.job, point=point_of(scene.plan)))
         except DriverKilledError:
             scene.driver.await_end()
+            if not any(each.ends_run for each in scene.plan.faults):
+                result.findings.append("the driver ended, and no fault had killed it")
         finally:
             scene.ended.set()
         sending.result()
