@@ -76,7 +76,7 @@ def planned(config: Config, begin: datetime, end: datetime | None) -> Handover:
 
 def _at(consumer: Consumer, topic: str, ends: Mapping[int, int], time: datetime) -> dict[int, int]:
     """Return for each partition the first offset with at least this timestamp, its end without one."""
-    asked = [TopicPartition(topic, index, int(time.timestamp() * 1000)) for index in ends]
+    asked = [TopicPartition(topic, index, round(time.timestamp() * 1000)) for index in ends]
     found = consumer.offsets_for_times(asked, TIMEOUT_SECONDS)
     return {each.partition: each.offset if each.offset >= 0 else ends[each.partition] for each in found}
 

@@ -99,7 +99,7 @@ def test_a_wrong_value_is_one_line(file, key, value, message):
     [
         ("bootstrap = ", "Invalid value"),
         ('input = "x"', "bootstrap: this key is missing"),
-        ("bootstrap = 5", "bootstrap: 5 is no text"),
+        (GOOD.replace('"a:9092"', "5"), "bootstrap: 5 is no text"),
         (GOOD.replace('["raw", "counts"]', "5"), "queries: 5 is no list of texts"),
         (GOOD.replace("1000", "true"), "max_offsets_per_trigger: True is no positive number"),
         (GOOD.replace("[tables]\n", ""), "path: unknown key|tables: this key is missing"),
