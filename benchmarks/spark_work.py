@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
-from kwire.spark import ExactlyOnceSink, KwireDataSource
+from kwire.spark import ExactlyOnceSink
 from spark_jobs.session import new_session
 
 SINK_ROWS_MAX = 1_000_000
@@ -24,7 +24,6 @@ LATENCY_SECONDS = 20.0
 LATENCY_RATE = 500
 WARM_SECONDS = 5.0
 WARM_SHARE = 0.01
-WITHOUT_JARS_SHARE = 0.2
 Figures = dict[str, float]
 
 
@@ -36,15 +35,15 @@ class Work:
         self._number = 0
         self._ends = end_offsets(bootstrap, topic)
 
-    def batch(self, source: str = "kafka", share: float = 1.0) -> float:
+    def batch(self, share: float = 1.0) -> float:
         """Return rows per second of a batch that reads a share of the topic."""
         ends = {each: int(end * share) for each, end in self._ends.items()}
-        frame = self._reader(self.spark.read, source).option("endingOffsets", json.dumps({self.topic: ends})).load()
+        frame = self._reader(self.spark.read).option("endingOffsets", json.dumps({self.topic: ends})).load()
         return sum(ends.values()) / seconds(lambda: frame.write.format("noop").mode("overwrite").save())
 
     def stream(self) -> float:
         """Return rows per second of a stream that reads the topic once."""
-        frame = self._reader(self.spark.readStream, "kafka").option("startingOffsets", "earliest").load()
+        frame = self._reader(self.spark.readStream).option("startingOffsets", "earliest").load()
         return sum(self._ends.values()) / seconds(lambda: self._run(frame.writeStream.format("noop")))
 
     def at_least_once(self) -> float:
@@ -106,13 +105,11 @@ class Work:
     def _last(self) -> tuple[DataFrame, int]:
         """Return a stream of the last rows of the topic as one batch, and their number."""
         starts = {each: max(0, end - SINK_ROWS_MAX // len(self._ends)) for each, end in self._ends.items()}
-        reader = self._reader(self.spark.readStream, "kafka").option(
-            "startingOffsets", json.dumps({self.topic: starts})
-        )
+        reader = self._reader(self.spark.readStream).option("startingOffsets", json.dumps({self.topic: starts}))
         return reader.load().select("key", "value"), sum(self._ends.values()) - sum(starts.values())
 
-    def _reader(self, reader, source: str):
-        return reader.format(source).option("kafka.bootstrap.servers", self.bootstrap).option("subscribe", self.topic)
+    def _reader(self, reader):
+        return reader.format("kafka").option("kafka.bootstrap.servers", self.bootstrap).option("subscribe", self.topic)
 
     def _run(self, writer) -> None:
         query = writer.option("checkpointLocation", self._checkpoint()).trigger(availableNow=True).start()
@@ -149,14 +146,11 @@ def seconds(work: Callable[[], object]) -> float:
 def main() -> None:
     bootstrap, topic, prefix = sys.argv[1:]
     spark = new_session("kwire-bench")
-    spark.dataSource.register(KwireDataSource)
     with tempfile.TemporaryDirectory(prefix="kwire-bench-spark-") as scratch:
         work = Work(spark, bootstrap, topic, Path(scratch))
         work.batch(share=WARM_SHARE)
         figures: Figures = {f"{prefix} batch, rows/s": work.batch(), f"{prefix} stream, rows/s": work.stream()}
         if prefix == "Spark":
-            work.batch("kwire", WARM_SHARE)
-            figures["Spark batch without jars, rows/s"] = work.batch("kwire", WITHOUT_JARS_SHARE)
             figures["Spark sink at least once, rows/s"] = work.at_least_once()
             figures["Spark sink exactly once, rows/s"] = work.exactly_once()
             figures["Spark end to end p50, ms"], figures["Spark end to end p99, ms"] = work.latency()

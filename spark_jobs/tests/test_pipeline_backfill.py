@@ -57,8 +57,8 @@ def first_at(timestamps, begin_ms):
 
 def test_a_range_of_time_is_a_range_of_offsets(bootstrap, unique, tmp_path):
     random_source = random.Random(1)
-    for _ in range(5):
-        topic, timestamps = unique("input"), [[] for _ in range(PARTITIONS)]
+    for number in range(5):
+        topic, timestamps = f"{unique('input')}-{number}", [[] for _ in range(PARTITIONS)]
         create_topic(bootstrap, topic, PARTITIONS)
         send_random(random_source, bootstrap, topic, timestamps, 60)
         config = config_of(bootstrap, topic, tmp_path)
