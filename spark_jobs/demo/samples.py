@@ -31,6 +31,7 @@ def sample(seconds: float, name: str, progress: dict[str, Any]) -> Sample:
     operators = progress["stateOperators"]
     sources = (each.get("metrics") or {} for each in progress["sources"])
     behind = sum(int(float(each.get("maxOffsetsBehindLatest", 0))) for each in sources)
+    events = (progress.get("observedMetrics") or {}).get("events")
     return Sample(
         seconds=seconds,
         query=name,
@@ -41,7 +42,7 @@ def sample(seconds: float, name: str, progress: dict[str, Any]) -> Sample:
         behind=behind,
         state_rows=sum(each["numRowsTotal"] for each in operators),
         late=sum(each["numRowsDroppedByWatermark"] for each in operators),
-        dead_letters=int(((progress.get("observedMetrics") or {}).get("events") or {}).get("dead_letters", 0)),
+        dead_letters=0 if events is None else events["dead_letters"],
     )
 
 
