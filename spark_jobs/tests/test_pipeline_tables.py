@@ -29,7 +29,6 @@ def rows(opened, *names):
     return sorted(tuple(row) for row in opened.read().select(*names or ("id", "value")).collect())
 
 
-@pytest.mark.short
 @pytest.mark.matrix
 def test_a_repeated_batch_is_there_once(opened):
     assert not opened.exists()
