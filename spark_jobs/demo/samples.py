@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spark_jobs.pipeline.progress import late_rows, offsets_behind
+
 
 class Sample(NamedTuple):
     """State of one query after a batch."""
@@ -28,9 +30,6 @@ class Sample(NamedTuple):
 
 def sample(seconds: float, name: str, progress: dict[str, Any]) -> Sample:
     """Return the sample of a progress, as Spark reports it."""
-    operators = progress["stateOperators"]
-    sources = (each.get("metrics") or {} for each in progress["sources"])
-    behind = sum(int(float(each.get("maxOffsetsBehindLatest", 0))) for each in sources)
     events = (progress.get("observedMetrics") or {}).get("events")
     return Sample(
         seconds=seconds,
@@ -39,9 +38,9 @@ def sample(seconds: float, name: str, progress: dict[str, Any]) -> Sample:
         rows=progress["numInputRows"],
         rows_per_second=progress["processedRowsPerSecond"] or 0.0,
         batch_seconds=progress["durationMs"].get("triggerExecution", 0) / 1000,
-        behind=behind,
-        state_rows=sum(each["numRowsTotal"] for each in operators),
-        late=sum(each["numRowsDroppedByWatermark"] for each in operators),
+        behind=offsets_behind(progress),
+        state_rows=sum(each["numRowsTotal"] for each in progress["stateOperators"]),
+        late=late_rows(progress),
         dead_letters=0 if events is None else events["dead_letters"],
     )
 

@@ -17,17 +17,12 @@ from kwire.spark import ExactlyOnceSink
 from spark_jobs.faults.job import COPIES, Job
 from spark_jobs.faults.plants import PLANTS
 from spark_jobs.faults.points import Armed, install
-from spark_jobs.pipeline.config import Config
 from spark_jobs.pipeline.run import one_line, start
 from spark_jobs.pipeline.source import stream
-from spark_jobs.pipeline.tables.formats import FORMATS, table
+from spark_jobs.pipeline.tables.formats import own_session, settings_of_all, table
 from spark_jobs.session import new_session
-from spark_jobs.versions import all_packages
+from spark_jobs.versions import all_packages, formats
 
-EXTENSIONS = (
-    "io.delta.sql.DeltaSparkSessionExtension",
-    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-)
 SETTINGS = {
     # Drivers are short-lived, and their batches are small.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -37,8 +32,7 @@ SETTINGS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "1",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.sql.extensions": ",".join(EXTENSIONS),
+    **settings_of_all(formats()),
     "spark.sql.streaming.stopTimeout": "30s",
     "spark.sql.streaming.metricsEnabled": "false",
 }
@@ -96,15 +90,6 @@ def _plain(row: Any) -> tuple[Any, ...]:
     return tuple(bytes(each) if isinstance(each, bytearray) else each for each in row)
 
 
-def session_of(spark: SparkSession, config: Config) -> SparkSession:
-    """Return a session with the catalog of the job's tables."""
-    session = spark.newSession()
-    for name, value in FORMATS[config.tables.format]().settings(config.tables.path).items():
-        if name.startswith("spark.sql.catalog.pipeline"):
-            session.conf.set(name, value)
-    return session
-
-
 def serve(connection: Connection, armed: Armed, jars: str) -> None:
     """Answer calls until the campaign closes the connection."""
     needed = {"spark.jars.packages": "", "spark.jars": jars} if jars else {"spark.jars.packages": PACKAGES}
@@ -116,7 +101,7 @@ def serve(connection: Connection, armed: Armed, jars: str) -> None:
         except EOFError:
             break
         armed.point = job.point
-        session = session_of(spark, job.config)
+        session = own_session(spark, job.config.tables)
         connection.send({"run": run, "rows": rows_of}[call](session, job))
     spark.stop()
 

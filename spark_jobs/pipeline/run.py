@@ -15,6 +15,7 @@ from kwire.spark import ProgressListener
 from spark_jobs.pipeline.backfill import handover, starting
 from spark_jobs.pipeline.config import Config, ConfigError
 from spark_jobs.pipeline.hadoop import Place
+from spark_jobs.pipeline.progress import late_rows, offsets_behind
 from spark_jobs.pipeline.queries.all import QUERIES
 from spark_jobs.pipeline.source import stream
 from spark_jobs.pipeline.tables.formats import FORMATS
@@ -72,12 +73,10 @@ def said(query: StreamingQuery) -> str:
     progress = query.lastProgress
     if progress is None:
         return f"{query.name}: {query.status['message']}"
-    sources, operators = progress["sources"], progress["stateOperators"]
-    behind = sum(int(float((each.get("metrics") or {}).get("maxOffsetsBehindLatest", 0))) for each in sources)
-    late = sum(each["numRowsDroppedByWatermark"] for each in operators)
+    late = late_rows(progress)
     text = (
         f"{query.name}: batch {progress['batchId']}, {progress['numInputRows']} rows at "
-        f"{progress['processedRowsPerSecond'] or 0:.0f} per second, {behind} offsets behind"
+        f"{progress['processedRowsPerSecond'] or 0:.0f} per second, {offsets_behind(progress)} offsets behind"
     )
     return f"{text}, {late} late events dropped" if late else text
 

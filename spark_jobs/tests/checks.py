@@ -1,6 +1,7 @@
 """Comparison of a pipeline's tables and topics with the model, and its input: events with known timestamps."""
 
 import json
+import threading
 from collections import Counter
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -10,6 +11,7 @@ from pyspark.sql import functions as f
 from compat_tests.harness.payloads import Record
 from spark_jobs.pipeline.config import Events
 from spark_jobs.pipeline.device_events import Kind
+from spark_jobs.pipeline.run import start, wait
 from spark_jobs.pipeline.tables.formats import table
 from spark_jobs.tests import expected
 from spark_jobs.tests.support import read_committed, sent
@@ -19,6 +21,11 @@ RATE = 5.0
 """Events per second of event time."""
 EVENTS = Events(ahead="1 minute", behind="5 minutes", watermark="6 minutes", session_gap="20 seconds")
 WATERMARK_SECONDS, WINDOW_SECONDS, GAP_SECONDS = 360, 60, 20
+
+
+def run_available(spark, config):
+    """Run the pipeline over the records that are there."""
+    wait(start(spark, config, available_now=True), threading.Event())
 
 
 def send(bootstrap, topic, events, first):

@@ -5,14 +5,10 @@ import pytest
 from compat_tests.harness.brokers import BROKERS, started_broker
 from compat_tests.harness.names import topic, unique  # noqa: F401 fixtures
 from compat_tests.harness.paths import ROOT
+from spark_jobs.pipeline.tables.formats import settings_of_all
 from spark_jobs.session import new_session
 from spark_jobs.tests.standalone import SETTINGS, StandaloneCluster
 from spark_jobs.versions import all_packages, formats
-
-EXTENSIONS = {
-    "delta": "io.delta.sql.DeltaSparkSessionExtension",
-    "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-}
 
 
 def pytest_addoption(parser):
@@ -40,8 +36,7 @@ def spark(placement):
     settings = {
         "spark.databricks.delta.snapshotPartitions": "2",  # the default of 50 is for large tables
         "spark.jars.packages": ",".join(all_packages()),
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.extensions": ",".join(EXTENSIONS[each] for each in formats() if each in EXTENSIONS),
+        **settings_of_all(formats()),
         "spark.sql.streaming.stopTimeout": "30s",
         **placement,
     }

@@ -54,6 +54,14 @@ def read_committed(bootstrap, topic):
         consumer.close()
 
 
+def remove_last_commit(checkpoint):
+    """Remove Spark's commit of a query's last batch, as if the driver had died between the sink's write and it."""
+    commits = [each for each in (checkpoint / "commits").iterdir() if each.name.isdigit()]
+    last = max(commits, key=lambda each: int(each.name))
+    last.unlink()
+    last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+
+
 def topic_with(bootstrap, topic, *partitions):
     """Create a topic with one partition for each list of records; return all rows."""
     create_topic(bootstrap, topic, len(partitions))

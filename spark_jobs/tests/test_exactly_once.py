@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 
 from compat_tests.harness.payloads import Record
 from kwire.spark import ExactlyOnceSink
-from spark_jobs.tests.support import SECONDS, create_topic, read_committed, sent, source
+from spark_jobs.tests.support import SECONDS, create_topic, read_committed, remove_last_commit, sent, source
 
 COUNT = 40
 
@@ -43,11 +43,7 @@ class Flow:
         assert query.awaitTermination(SECONDS), "the query did not end"
 
     def crash_before_commit(self):
-        """Remove Spark's commit of the last batch, as if the driver had died between the sink's write and it."""
-        commits = [each for each in (self.checkpoint / "commits").iterdir() if each.name.isdigit()]
-        last = max(commits, key=lambda each: int(each.name))
-        last.unlink()
-        last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+        remove_last_commit(self.checkpoint)
 
     def committed(self, topic=None):
         return read_committed(self.bootstrap, topic or self.output)

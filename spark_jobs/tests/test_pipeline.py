@@ -8,16 +8,8 @@ import pytest
 
 from spark_jobs.pipeline.config import Config, Tables
 from spark_jobs.pipeline.device_events import device_events
-from spark_jobs.pipeline.run import start, wait
-from spark_jobs.tests.checks import EVENTS, NOON, RATE, check, send
-from spark_jobs.tests.support import create_topic
-
-
-class Never:
-    """Stop event that is never set."""
-
-    def wait(self, seconds):
-        return False
+from spark_jobs.tests.checks import EVENTS, NOON, RATE, check, run_available, send
+from spark_jobs.tests.support import create_topic, remove_last_commit
 
 
 @pytest.fixture
@@ -36,26 +28,18 @@ def config(bootstrap, unique, tmp_path):
     )
 
 
-def run(spark, config):
-    wait(start(spark, config, available_now=True), Never())
-
-
 def crash_before_commit(config):
-    """Remove Spark's commit of each query's last batch, as if the driver had died between the sinks' write and it."""
     for query in config.queries:
-        commits = Path(config.checkpoint) / query / "commits"
-        last = max((each for each in commits.iterdir() if each.name.isdigit()), key=lambda each: int(each.name))
-        last.unlink()
-        last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+        remove_last_commit(Path(config.checkpoint) / query)
 
 
 def process_and_check(spark, config):
     events = list(islice(device_events(7, start=NOON, per_second=RATE, devices=5), 3000))
     for first in (0, 1500):
         send(config.bootstrap, config.input, events[first : first + 1500], first)
-        run(spark, config)
+        run_available(spark, config)
         crash_before_commit(config)
-    run(spark, config)
+    run_available(spark, config)
     check(spark, config, events)
 
 

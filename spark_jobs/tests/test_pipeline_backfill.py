@@ -9,19 +9,12 @@ from pyspark.sql import functions as f
 from compat_tests.harness.payloads import Record
 from spark_jobs.pipeline.backfill import backfill, planned
 from spark_jobs.pipeline.config import Config, ConfigError, Tables
-from spark_jobs.pipeline.run import start, wait
 from spark_jobs.pipeline.tables.formats import table
+from spark_jobs.tests.checks import run_available
 from spark_jobs.tests.support import create_topic, sent
 
 NOON_MS = 1_767_268_800_000
 PARTITIONS = 3
-
-
-class Never:
-    """Stop event that is never set."""
-
-    def wait(self, seconds):
-        return False
 
 
 def config_of(bootstrap, topic, directory):
@@ -84,9 +77,9 @@ def test_the_stream_goes_on_where_the_backfill_ended(spark, bootstrap, unique, t
     first = backfill(spark, config, at(begin_ms), end)
     send_random(random_source, bootstrap, topic, timestamps, 80)
     assert backfill(spark, config, at(begin_ms), end) == first
-    wait(start(spark, config, available_now=True), Never())
+    run_available(spark, config)
     send_random(random_source, bootstrap, topic, timestamps, 80)
-    wait(start(spark, config, available_now=True), Never())
+    run_available(spark, config)
     rows = table(spark, config.tables, "raw").read().select("partition", "offset", f.unix_millis("timestamp")).collect()
     assert sorted(map(tuple, rows)) == [
         (partition, offset, NOON_MS + each)
@@ -100,6 +93,6 @@ def test_a_backfill_comes_before_the_first_run(spark, bootstrap, topic, tmp_path
     create_topic(bootstrap, topic, PARTITIONS)
     sent(bootstrap, topic, [Record(value=b"x")])
     config = config_of(bootstrap, topic, tmp_path)
-    wait(start(spark, config, available_now=True), Never())
+    run_available(spark, config)
     with pytest.raises(ConfigError, match="backfill: the tables exist"):
         backfill(spark, config, at(0), None)

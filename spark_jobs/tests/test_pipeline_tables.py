@@ -4,7 +4,7 @@ import pytest
 
 from spark_jobs import versions
 from spark_jobs.pipeline.config import ConfigError, Tables
-from spark_jobs.pipeline.tables.formats import FORMATS, table
+from spark_jobs.pipeline.tables.formats import own_session, table
 from spark_jobs.pipeline.tables.table import Batch
 
 QUERY = "11111111-1111-1111-1111-111111111111"
@@ -13,12 +13,8 @@ OTHER = "22222222-2222-2222-2222-222222222222"
 
 @pytest.fixture(params=versions.formats())
 def opened(request, spark, tmp_path):
-    session = spark.newSession()
-    root = str(tmp_path / "tables")
-    for name, value in FORMATS[request.param]().settings(root).items():
-        if name.startswith("spark.sql.catalog.pipeline"):
-            session.conf.set(name, value)
-    return table(session, Tables(path=root, format=request.param), "events")
+    tables = Tables(path=str(tmp_path / "tables"), format=request.param)
+    return table(own_session(spark, tables), tables, "events")
 
 
 def frame(opened, *rows, columns="id string, value int"):
